@@ -35,23 +35,23 @@ impl Error {
 }
 
 /// A kind of agent that can be configured.
-pub struct Kind {
+pub struct AgentKind {
     pub name: &'static str,
     /// Help line.
     pub says: &'static str,
     /// The kind's own fields, each with its powers.
     pub fields: &'static [Field],
-    read: fn(Value) -> Result<Arc<dyn Backend>, Error>,
+    read: fn(Value) -> Result<Arc<dyn KindOptions>, Error>,
     schema: fn(&mut SchemaGenerator) -> Schema,
 }
 
-impl Kind {
-    pub const fn of<O: Backend + DeserializeOwned + JsonSchema>(
+impl AgentKind {
+    pub const fn of<O: KindOptions + DeserializeOwned + JsonSchema>(
         name: &'static str,
         says: &'static str,
         fields: &'static [Field],
-    ) -> Kind {
-        Kind { name, says, fields, read: read_options::<O>, schema: O::json_schema }
+    ) -> AgentKind {
+        AgentKind { name, says, fields, read: read_options::<O>, schema: O::json_schema }
     }
 
     /// The powers of a field. A known field without a declaration has all of them; an unknown field has none, and
@@ -83,7 +83,7 @@ impl Kind {
 }
 
 /// The options of a kind, which build its agents.
-pub trait Backend: fmt::Debug + Send + Sync + 'static {
+pub trait KindOptions: fmt::Debug + Send + Sync + 'static {
     /// Refuses values that are well formed but make no sense.
     fn check(&self) -> Result<(), Error> {
         Ok(())
@@ -130,7 +130,7 @@ pub struct Common {
     /// Its own version, for its card.
     pub version: Option<String>,
     /// What it can do, for its card.
-    pub skills: Option<Vec<Skill>>,
+    pub skills: Option<Vec<SkillConfig>>,
     /// Media types it reads, such as `text/plain` or `image/*`. The default is the kind's.
     pub input_modes: Option<Vec<String>>,
     /// Media types it writes. The default is the kind's.
@@ -156,7 +156,7 @@ pub struct Common {
     /// What one turn may say, in bytes. Default 67108864.
     pub max_output_bytes: Option<usize>,
     /// What its turns cost; needs a `market`. Default nothing.
-    pub price: Option<Price>,
+    pub price: Option<PriceConfig>,
 }
 
 /// The fields of [`Common`], none of which has a power.
@@ -182,7 +182,8 @@ pub(crate) const COMMON: &[Field] = &[
 /// What turns of an agent cost, in decimal texts of UT. What is left out costs nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Price {
+#[schemars(rename = "Price")]
+pub struct PriceConfig {
     /// With the first turn of a task, such as "0.50".
     pub per_task: Option<String>,
     /// With each turn.
@@ -203,7 +204,8 @@ pub struct Price {
 /// Something an agent can do.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Skill {
+#[schemars(rename = "Skill")]
+pub struct SkillConfig {
     pub id: String,
     /// Default: its id.
     pub name: Option<String>,
@@ -285,7 +287,7 @@ pub(crate) fn in_range(name: &str, value: Option<u64>, least: u64, most: u64) ->
 pub struct AgentConfig {
     pub kind: &'static str,
     pub common: Common,
-    options: Arc<dyn Backend>,
+    options: Arc<dyn KindOptions>,
 }
 
 impl AgentConfig {
@@ -355,7 +357,7 @@ pub fn from_flag(text: &str) -> Result<(String, AgentConfig), Error> {
     }
 }
 
-fn read_options<O: Backend + DeserializeOwned>(options: Value) -> Result<Arc<dyn Backend>, Error> {
+fn read_options<O: KindOptions + DeserializeOwned>(options: Value) -> Result<Arc<dyn KindOptions>, Error> {
     Ok(Arc::new(read_value::<O>(options)?))
 }
 

@@ -89,7 +89,7 @@ async fn an_agent_is_built_with_what_the_config_says_about_it() {
     assert_eq!((&*profile.name, profile.title.as_str(), profile.version.as_str()), ("parrot", "Parrot", "2.1"));
     assert_eq!((profile.skills[0].id.as_str(), profile.skills[0].name.as_str()), ("repeat", "repeat"));
     assert_eq!(profile.restart, Restart::Fail);
-    assert_eq!(profile.description, crate::echo::Agent::new().profile().description);
+    assert_eq!(profile.description, crate::echo::EchoAgent::new().profile().description);
     let message = crate::scripted::stage::inbound("m", vec![]);
     assert_eq!(agent.admit(&message, None).unwrap().restart, Restart::Fail);
 }

@@ -12,22 +12,22 @@ use model::ports::agent::{AgentEvent, AgentMessage, ArtifactChunk, EndState, Tur
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::growing::{self, Growing};
 use crate::parts::{PartSaid, Saying, object, present};
+use crate::text_accumulator::{self, TextAccumulator};
 
 /// The members of an event.
 const KNOWN: &str = "status, artifact, text, data, parts, message, usage, metadata, completed, failed, rejected, canceled, \
                      input_required, auth_required";
 
 /// Reads one turn's events.
-pub(crate) struct Hearing {
+pub(crate) struct EventReader {
     turn: u32,
     /// An earlier attempt may have begun the same artifacts.
     again: bool,
     /// The artifacts that this attempt has begun.
     begun: HashSet<String>,
     /// The artifact of texts and parts without an artifact of their own.
-    response: Growing,
+    response: TextAccumulator,
 }
 
 #[derive(Default, Deserialize)]
@@ -42,7 +42,7 @@ struct Said<'a> {
     parts: Option<Vec<PartSaid<'a>>>,
     #[serde(borrow)]
     artifact: Option<ArtifactSaid<'a>>,
-    usage: Option<Usage>,
+    usage: Option<TokenUsage>,
     metadata: Option<Json>,
     #[serde(borrow, deserialize_with = "present")]
     message: Option<&'a RawValue>,
@@ -77,13 +77,13 @@ struct ArtifactSaid<'a> {
     metadata: Option<Json>,
 }
 
-impl Hearing {
-    pub(crate) fn new(turn: &Turn) -> Hearing {
-        Hearing {
+impl EventReader {
+    pub(crate) fn new(turn: &Turn) -> EventReader {
+        EventReader {
             turn: turn.so_far.core.turns,
             again: turn.attempt > 1,
             begun: HashSet::new(),
-            response: Growing::new("response", turn),
+            response: TextAccumulator::new("response", turn),
         }
     }
 
@@ -184,7 +184,7 @@ impl Hearing {
         }
         let key = match (said.id, &said.name) {
             (Some(id), _) if !id.is_empty() => id,
-            (_, name) => growing::numbered(name.as_deref().unwrap_or("artifact"), self.turn),
+            (_, name) => text_accumulator::numbered(name.as_deref().unwrap_or("artifact"), self.turn),
         };
         let first = self.begun.insert(key.clone());
         // A repeated artifact starts again, whatever was stored of the first attempt.
@@ -249,7 +249,7 @@ pub(crate) fn short(text: &str) -> &str {
 /// Token counts, in our names or those of either generation of model APIs.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Usage {
+pub(crate) struct TokenUsage {
     #[serde(alias = "input_tokens", alias = "prompt_tokens")]
     input: Option<u64>,
     #[serde(alias = "output_tokens", alias = "completion_tokens")]
@@ -258,7 +258,7 @@ pub(crate) struct Usage {
     total: Option<u64>,
 }
 
-impl Usage {
+impl TokenUsage {
     pub(crate) fn emission(&self) -> AgentEvent {
         let total = self.total.or_else(|| Some(self.input.unwrap_or(0) + self.output.unwrap_or(0)));
         let mut usage = serde_json::Map::new();

@@ -6,7 +6,7 @@ use super::*;
 use crate::scripted::stage::{brief, every_kind_of_part};
 use crate::testing::turn;
 
-fn hear(hearing: &mut Hearing, events: &[&str]) -> Vec<String> {
+fn hear(hearing: &mut EventReader, events: &[&str]) -> Vec<String> {
     let mut all = Vec::new();
     for event in events {
         all.extend(hearing.hear(event).unwrap_or_else(|says| panic!("{event}: {says}")));
@@ -16,11 +16,11 @@ fn hear(hearing: &mut Hearing, events: &[&str]) -> Vec<String> {
 }
 
 fn heard(events: &[&str]) -> Vec<String> {
-    hear(&mut Hearing::new(&turn(vec![Part::text("hi")])), events)
+    hear(&mut EventReader::new(&turn(vec![Part::text("hi")])), events)
 }
 
 fn refused(event: &str) -> String {
-    Hearing::new(&turn(vec![Part::text("hi")])).hear(event).expect_err(event)
+    EventReader::new(&turn(vec![Part::text("hi")])).hear(event).expect_err(event)
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn what_an_older_server_does_not_know_is_passed_over_but_not_a_whole_event() {
 
 #[test]
 fn said_again_an_artifact_begins_again() {
-    let mut hearing = Hearing::new(&turn(vec![]));
+    let mut hearing = EventReader::new(&turn(vec![]));
     let more = [r#"{"artifact":{"id":"a","text":"1","append":true}}"#, r#"{"text":"x"}"#];
     assert_eq!(hear(&mut hearing, &more), ["a+… 1", "response= x"]);
     hearing.again();
@@ -100,7 +100,7 @@ fn said_again_an_artifact_begins_again() {
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_held_longer_than_a_moment() {
-    let mut hearing = Hearing::new(&turn(vec![]));
+    let mut hearing = EventReader::new(&turn(vec![]));
     assert_eq!(hearing.hear(r#"{"text":"a"}"#).unwrap(), []);
     assert_eq!(brief(&[hearing.lull().await]), ["response=… a"]);
     assert_eq!(hearing.finish(), None);
@@ -109,12 +109,12 @@ async fn nothing_is_held_longer_than_a_moment() {
 #[tokio::test]
 async fn what_a_turn_tells_can_be_said_again_unchanged() {
     let parts = every_kind_of_part();
-    let told = crate::telling::tell(&turn(parts.clone()), true).await.unwrap();
+    let told = crate::turn_json::write(&turn(parts.clone()), true).await.unwrap();
     assert!(!told.contains('\n'));
     let told: std::collections::BTreeMap<&str, &RawValue> = serde_json::from_str(&told).unwrap();
     let message = told["message"].get();
     let AgentEvent::Reply(words) =
-        Hearing::new(&turn(vec![])).hear(&format!(r#"{{"message":{message}}}"#)).unwrap().remove(0)
+        EventReader::new(&turn(vec![])).hear(&format!(r#"{{"message":{message}}}"#)).unwrap().remove(0)
     else {
         panic!("{message}")
     };

@@ -8,7 +8,7 @@
 //! use agents::{Settings, builtin};
 //! let echo = builtin("echo", &Settings::default()).unwrap();
 //! assert_eq!(&*echo.profile().name, "echo");
-//! assert!(builtin("nobody", &Settings::default()).is_none());
+//! assert!(builtin("unknown", &Settings::default()).is_none());
 //! ```
 
 pub mod a2a;
@@ -18,12 +18,12 @@ pub mod command;
 pub mod config;
 pub mod delegation;
 #[cfg(test)]
-mod desk;
-#[cfg(test)]
 mod docs_tests;
 pub mod echo;
+mod emitter;
 mod events;
-mod growing;
+#[cfg(test)]
+mod fake_server;
 pub mod guardian;
 pub mod http;
 pub mod langgraph;
@@ -37,16 +37,16 @@ pub mod powers;
 pub mod scripted;
 mod secret;
 mod shell;
-mod speech;
 mod sse;
 pub mod system;
-mod telling;
 #[cfg(test)]
 mod testing;
+mod text_accumulator;
+mod turn_json;
 pub mod worker;
 
-pub use config::{AgentConfig, Agents, Error, Price, build, from_flag};
-pub use secret::Secret;
+pub use config::{AgentConfig, Agents, Error, PriceConfig, build, from_flag};
+pub use secret::ConfigSecret;
 
 use std::sync::Arc;
 
@@ -58,20 +58,20 @@ pub struct Builtin {
     pub name: &'static str,
     /// Line for help and banners.
     pub says: &'static str,
-    pub build: fn(&Settings) -> Arc<dyn Agent>,
+    pub build: fn(&BuiltinSettings) -> Arc<dyn Agent>,
 }
 
 /// Settings of the built-in agents from the command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Settings {
-    pub scripted: scripted::Mode,
+pub struct BuiltinSettings {
+    pub scripted: scripted::ScriptedMode,
 }
 
 pub const BUILTIN: &[Builtin] =
     &[echo::BUILTIN, scripted::BUILTIN, assistant::ASSISTANT, assistant::INTERRUPT, assistant::PARALLEL];
 
 /// The kinds of agents that can be configured.
-pub const KINDS: &[config::Kind] = &[
+pub const KINDS: &[config::AgentKind] = &[
     command::KIND,
     http::KIND,
     openai::KIND,
@@ -85,7 +85,7 @@ pub const KINDS: &[config::Kind] = &[
 ];
 
 /// The built-in agent of that name.
-pub fn builtin(name: &str, settings: &Settings) -> Option<Arc<dyn Agent>> {
+pub fn builtin(name: &str, settings: &BuiltinSettings) -> Option<Arc<dyn Agent>> {
     BUILTIN.iter().find(|known| known.name == name).map(|known| (known.build)(settings))
 }
 
@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn every_built_in_agent_answers_to_its_own_name() {
         for known in BUILTIN {
-            let agent = builtin(known.name, &Settings::default()).unwrap();
+            let agent = builtin(known.name, &BuiltinSettings::default()).unwrap();
             let profile = agent.profile();
             assert_eq!(&*profile.name, known.name);
             assert!(!profile.input_modes.is_empty() && !profile.output_modes.is_empty());

@@ -11,9 +11,9 @@ pub(crate) struct Lines {
 
 /// A line that is longer than the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TooLong(pub(crate) usize);
+pub(crate) struct LineTooLong(pub(crate) usize);
 
-impl std::fmt::Display for TooLong {
+impl std::fmt::Display for LineTooLong {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "a line is longer than {} bytes", self.0)
     }
@@ -29,7 +29,7 @@ impl Lines {
     }
 
     /// The next whole line, without its end.
-    pub(crate) fn next(&mut self) -> Result<Option<Bytes>, TooLong> {
+    pub(crate) fn next(&mut self) -> Result<Option<Bytes>, LineTooLong> {
         match memchr::memchr(b'\n', &self.buffer[self.seen..]) {
             Some(at) => {
                 let mut line = self.buffer.split_to(self.seen + at);
@@ -38,11 +38,11 @@ impl Lines {
                 if line.last() == Some(&b'\r') {
                     line.truncate(line.len() - 1);
                 }
-                if line.len() > self.longest { Err(TooLong(self.longest)) } else { Ok(Some(line.freeze())) }
+                if line.len() > self.longest { Err(LineTooLong(self.longest)) } else { Ok(Some(line.freeze())) }
             }
             None => {
                 self.seen = self.buffer.len();
-                if self.seen > self.longest { Err(TooLong(self.longest)) } else { Ok(None) }
+                if self.seen > self.longest { Err(LineTooLong(self.longest)) } else { Ok(None) }
             }
         }
     }
@@ -75,6 +75,6 @@ mod tests {
         lines.push(b"1234");
         assert_eq!(lines.next(), Ok(None));
         lines.push(b"5");
-        assert_eq!(lines.next(), Err(TooLong(4)));
+        assert_eq!(lines.next(), Err(LineTooLong(4)));
     }
 }

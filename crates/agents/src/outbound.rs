@@ -9,9 +9,9 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use reqwest::{Client, Response, StatusCode, redirect};
 use url::Url;
 
-use crate::Secret;
+use crate::ConfigSecret;
 use crate::config::Error;
-use crate::speech::Emitter;
+use crate::emitter::Emitter;
 
 /// Most bytes of a server's error text to repeat.
 const ERROR_BYTES: usize = 2 << 10;
@@ -54,8 +54,8 @@ pub(crate) fn check_url(name: &str, text: &str) -> Result<(), Error> {
 /// The config's headers, plain and secret, ready to send.
 pub(crate) fn headers(
     plain: &BTreeMap<String, String>,
-    secret: &BTreeMap<String, Secret>,
-    bearer: Option<&Secret>,
+    secret: &BTreeMap<String, ConfigSecret>,
+    bearer: Option<&ConfigSecret>,
 ) -> Result<HeaderMap, Error> {
     let mut all = HeaderMap::new();
     let plain = plain.iter().map(|(name, value)| (name.as_str(), value.clone(), false));
@@ -75,14 +75,14 @@ pub(crate) fn headers(
 
 /// Why there is no answer, and whether to retry.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Trouble {
+pub(crate) struct RequestError {
     /// Text for the caller.
     pub(crate) says: String,
-    pub(crate) again: Again,
+    pub(crate) again: RetryRule,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Again {
+pub(crate) enum RetryRule {
     Never,
     /// No connection; nothing was sent.
     Unreachable,
@@ -92,16 +92,16 @@ pub(crate) enum Again {
     Unclear,
 }
 
-impl Trouble {
-    pub(crate) fn never(says: impl Into<String>) -> Trouble {
-        Trouble { says: says.into(), again: Again::Never }
+impl RequestError {
+    pub(crate) fn never(says: impl Into<String>) -> RequestError {
+        RequestError { says: says.into(), again: RetryRule::Never }
     }
 
     /// The stream broke.
-    pub(crate) fn broken(who: &str, error: &reqwest::Error) -> Trouble {
+    pub(crate) fn broken(who: &str, error: &reqwest::Error) -> RequestError {
         tracing::warn!(error = %chain(error), "{who} broke off its answer");
         let why = if error.is_timeout() { "was silent for too long" } else { "broke off its answer" };
-        Trouble { says: format!("{who} {why}"), again: Again::Unclear }
+        RequestError { says: format!("{who} {why}"), again: RetryRule::Unclear }
     }
 }
 
@@ -164,7 +164,7 @@ pub(crate) async fn answer(
     who: &str,
     sent: Result<Response, reqwest::Error>,
     busy: fn(StatusCode) -> bool,
-) -> Result<Response, Trouble> {
+) -> Result<Response, RequestError> {
     let response = match sent {
         Ok(response) => response,
         Err(error) => {
@@ -172,15 +172,15 @@ pub(crate) async fn answer(
             tracing::warn!(error = %chain(&error), "a request to {who} failed");
             return Err(match error {
                 error if error.is_connect() => {
-                    Trouble { says: format!("{who} could not be reached"), again: Again::Unreachable }
+                    RequestError { says: format!("{who} could not be reached"), again: RetryRule::Unreachable }
                 }
-                error if error.is_builder() => Trouble::never(format!("the request to {who} could not be made")),
-                error => Trouble {
+                error if error.is_builder() => RequestError::never(format!("the request to {who} could not be made")),
+                error => RequestError {
                     says: format!(
                         "{who} {}",
                         if error.is_timeout() { "did not answer in time" } else { "did not answer" }
                     ),
-                    again: Again::Unclear,
+                    again: RetryRule::Unclear,
                 },
             });
         }
@@ -201,11 +201,11 @@ pub(crate) async fn answer(
         text => format!("{who} answered {status}: {text}"),
     };
     let again = match after {
-        _ if !busy(status) => Again::Never,
-        Some(after) if after > LONGEST_PAUSE => Again::Never,
-        after => Again::Safe(after),
+        _ if !busy(status) => RetryRule::Never,
+        Some(after) if after > LONGEST_PAUSE => RetryRule::Never,
+        after => RetryRule::Safe(after),
     };
-    Err(Trouble { says, again })
+    Err(RequestError { says, again })
 }
 
 /// Statuses of a server that is busy or temporarily down.
@@ -261,27 +261,27 @@ impl Retries {
 
     /// Waits for the next attempt and shows the wait in the task; false if there is none. `unclear` allows a repeat
     /// of a request that the server may have acted on.
-    pub(crate) async fn pause(&mut self, trouble: &Trouble, unclear: bool, voice: &Emitter) -> bool {
+    pub(crate) async fn pause(&mut self, trouble: &RequestError, unclear: bool, emitter: &Emitter) -> bool {
         let Some(pause) = self.next(trouble.again, unclear) else { return false };
         if pause >= SHOWN {
             let says = format!("{}; trying again in {}", trouble.says, seconds(pause));
-            voice.say(AgentEvent::Working(Some(AgentMessage::text(says)))).await;
+            emitter.say(AgentEvent::Working(Some(AgentMessage::text(says)))).await;
         }
         tokio::time::sleep(pause).await;
         true
     }
 
     /// The pause before the next attempt, if there is one.
-    fn next(&mut self, again: Again, unclear: bool) -> Option<Duration> {
+    fn next(&mut self, again: RetryRule, unclear: bool) -> Option<Duration> {
         if self.left == 0 {
             return None;
         }
         let pause = match again {
-            Again::Never => return None,
-            Again::Unclear if !unclear => return None,
-            Again::Unclear => self.next,
-            Again::Safe(at_least) => self.next.max(at_least.unwrap_or_default()),
-            Again::Unreachable => {
+            RetryRule::Never => return None,
+            RetryRule::Unclear if !unclear => return None,
+            RetryRule::Unclear => self.next,
+            RetryRule::Safe(at_least) => self.next.max(at_least.unwrap_or_default()),
+            RetryRule::Unreachable => {
                 if let Some(left) = &mut self.unreachable {
                     *left = left.checked_sub(self.next)?;
                 }
@@ -335,39 +335,40 @@ mod tests {
 
     const TURN: &str = "00000000-0000-0000-0000-000000000000";
 
-    fn pauses(retries: &mut Retries, again: Again) -> Vec<u128> {
+    fn pauses(retries: &mut Retries, again: RetryRule) -> Vec<u128> {
         std::iter::from_fn(|| retries.next(again, true)).map(|pause| pause.as_millis()).collect()
     }
 
     #[test]
     fn pauses_grow_obey_the_server_and_end() {
         let retries = || Retries::new(Some(3), 9, 1_000, TURN.parse().unwrap());
-        assert_eq!(pauses(&mut retries(), Again::Safe(None)), [750, 1_500, 3_000]);
-        assert_eq!(pauses(&mut retries(), Again::Safe(Some(Duration::from_secs(2)))), [2_000, 2_000, 3_000]);
-        assert_eq!(pauses(&mut retries(), Again::Unclear), [750, 1_500, 3_000]);
-        assert!(pauses(&mut retries(), Again::Never).is_empty());
-        assert_eq!(retries().next(Again::Unclear, false), None);
+        assert_eq!(pauses(&mut retries(), RetryRule::Safe(None)), [750, 1_500, 3_000]);
+        assert_eq!(pauses(&mut retries(), RetryRule::Safe(Some(Duration::from_secs(2)))), [2_000, 2_000, 3_000]);
+        assert_eq!(pauses(&mut retries(), RetryRule::Unclear), [750, 1_500, 3_000]);
+        assert!(pauses(&mut retries(), RetryRule::Never).is_empty());
+        assert_eq!(retries().next(RetryRule::Unclear, false), None);
     }
 
     #[test]
     fn a_server_that_cannot_be_reached_is_waited_for_less_than_three_seconds_unless_the_config_says_how_often() {
         for turn in ["00000000-0000-0000-0000-000000000000", "00000000-0000-0000-0000-000000000031"] {
             let mut usual = Retries::new(None, 3, 500, turn.parse().unwrap());
-            let waited: u128 = pauses(&mut usual, Again::Unreachable).iter().sum();
+            let waited: u128 = pauses(&mut usual, RetryRule::Unreachable).iter().sum();
             assert!((1..3_000).contains(&waited), "{waited}");
             let mut said = Retries::new(Some(5), 3, 500, turn.parse().unwrap());
-            assert_eq!(pauses(&mut said, Again::Unreachable).len(), 5);
+            assert_eq!(pauses(&mut said, RetryRule::Unreachable).len(), 5);
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_pause_is_visible_in_the_task() {
         use futures_util::StreamExt as _;
-        let said = crate::speech::speak(|voice| async move {
+        let said = crate::emitter::emit(|emitter| async move {
             let mut retries = Retries::new(Some(1), 0, 1_000, TURN.parse().unwrap());
-            let trouble = Trouble { says: "the server could not be reached".into(), again: Again::Unreachable };
-            assert!(retries.pause(&trouble, false, &voice).await);
-            assert!(!retries.pause(&trouble, false, &voice).await);
+            let trouble =
+                RequestError { says: "the server could not be reached".into(), again: RetryRule::Unreachable };
+            assert!(retries.pause(&trouble, false, &emitter).await);
+            assert!(!retries.pause(&trouble, false, &emitter).await);
         });
         let said: Vec<AgentEvent> = said.collect().await;
         let says = "the server could not be reached; trying again in 0.8 s";

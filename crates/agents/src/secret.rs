@@ -14,11 +14,11 @@ use serde::{Deserialize, Deserializer, de};
 /// assert!(agents::Secret::read("hunter2").unwrap_err().contains("write env:NAME or file:PATH"));
 /// ```
 #[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
+pub struct ConfigSecret(String);
 
-impl Secret {
+impl ConfigSecret {
     /// Reads the secret of `env:NAME` or `file:PATH`; the error says what to do.
-    pub fn read(reference: &str) -> Result<Secret, String> {
+    pub fn read(reference: &str) -> Result<ConfigSecret, String> {
         let value = if let Some(name) = reference.strip_prefix("env:") {
             std::env::var(name).map_err(|_| format!("set the environment variable {name}"))?
         } else if let Some(path) = reference.strip_prefix("file:") {
@@ -29,7 +29,7 @@ impl Secret {
         };
         match value.trim() {
             "" => Err(format!("{reference} is empty; put the secret there")),
-            value => Ok(Secret(value.to_owned())),
+            value => Ok(ConfigSecret(value.to_owned())),
         }
     }
 
@@ -39,20 +39,20 @@ impl Secret {
     }
 }
 
-impl fmt::Debug for Secret {
+impl fmt::Debug for ConfigSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("[secret]")
     }
 }
 
-impl<'de> Deserialize<'de> for Secret {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Secret, D::Error> {
+impl<'de> Deserialize<'de> for ConfigSecret {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<ConfigSecret, D::Error> {
         let reference = Cow::<'de, str>::deserialize(d)?;
-        Secret::read(&reference).map_err(de::Error::custom)
+        ConfigSecret::read(&reference).map_err(de::Error::custom)
     }
 }
 
-impl JsonSchema for Secret {
+impl JsonSchema for ConfigSecret {
     fn schema_name() -> Cow<'static, str> {
         "Secret".into()
     }
@@ -76,7 +76,7 @@ mod tests {
     fn a_secret_is_read_from_a_file_and_trimmed() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(&file, "s3cret\n").unwrap();
-        let secret = Secret::read(&format!("file:{}", file.path().display())).unwrap();
+        let secret = ConfigSecret::read(&format!("file:{}", file.path().display())).unwrap();
         assert_eq!(secret.reveal(), "s3cret");
         assert!(!format!("{secret:?}").contains("s3cret"));
     }
@@ -84,11 +84,11 @@ mod tests {
     #[test]
     fn a_secret_that_is_not_there_says_where_to_put_it() {
         assert_eq!(
-            Secret::read("env:RIALTO_TEST_NOT_SET").unwrap_err(),
+            ConfigSecret::read("env:RIALTO_TEST_NOT_SET").unwrap_err(),
             "set the environment variable RIALTO_TEST_NOT_SET"
         );
-        assert!(Secret::read("file:/nowhere/at/all").unwrap_err().contains("/nowhere/at/all"));
+        assert!(ConfigSecret::read("file:/nowhere/at/all").unwrap_err().contains("/nowhere/at/all"));
         let file = tempfile::NamedTempFile::new().unwrap();
-        assert!(Secret::read(&format!("file:{}", file.path().display())).unwrap_err().contains("is empty"));
+        assert!(ConfigSecret::read(&format!("file:{}", file.path().display())).unwrap_err().contains("is empty"));
     }
 }

@@ -1,6 +1,6 @@
 //! Parses server-sent events: names and `data` lines. Ids and comments are ignored.
 
-use crate::lines::{Lines, TooLong};
+use crate::lines::{LineTooLong, Lines};
 
 pub(crate) struct Sse {
     lines: Lines,
@@ -13,7 +13,7 @@ pub(crate) struct Sse {
 
 /// One event.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Frame {
+pub(crate) struct SseEvent {
     /// Empty if the event has no name.
     pub(crate) name: String,
     pub(crate) data: String,
@@ -30,19 +30,19 @@ impl Sse {
     }
 
     /// The data of the next whole event.
-    pub(crate) fn next(&mut self) -> Result<Option<String>, TooLong> {
+    pub(crate) fn next(&mut self) -> Result<Option<String>, LineTooLong> {
         Ok(self.frame()?.map(|frame| frame.data))
     }
 
     /// The next whole event.
-    pub(crate) fn frame(&mut self) -> Result<Option<Frame>, TooLong> {
+    pub(crate) fn frame(&mut self) -> Result<Option<SseEvent>, LineTooLong> {
         while let Some(line) = self.lines.next()? {
             let line = String::from_utf8_lossy(&line);
             let line = if std::mem::take(&mut self.first) { line.trim_start_matches('\u{feff}') } else { &*line };
             if line.is_empty() {
                 let name = std::mem::take(&mut self.name);
                 if let Some(data) = self.data.take() {
-                    return Ok(Some(Frame { name, data }));
+                    return Ok(Some(SseEvent { name, data }));
                 }
                 continue;
             }
@@ -62,7 +62,7 @@ impl Sse {
                 None => self.data = Some(value.to_owned()),
             }
             if self.data.as_ref().is_some_and(|data| data.len() > self.longest) {
-                return Err(TooLong(self.longest));
+                return Err(LineTooLong(self.longest));
             }
         }
         Ok(None)
@@ -97,7 +97,7 @@ mod tests {
     fn a_name_is_its_own_event_s_only() {
         let mut sse = Sse::new(100);
         sse.push(b"event: lost\n\ndata: 1\nevent: a\nid: 3\n\ndata: 2\n\n");
-        let frame = |name: &str, data: &str| Ok(Some(Frame { name: name.into(), data: data.into() }));
+        let frame = |name: &str, data: &str| Ok(Some(SseEvent { name: name.into(), data: data.into() }));
         assert_eq!(sse.frame(), frame("a", "1"));
         assert_eq!(sse.frame(), frame("", "2"));
         assert_eq!(sse.frame(), Ok(None));
@@ -107,6 +107,6 @@ mod tests {
     fn an_event_of_many_lines_is_bounded_too() {
         let mut sse = Sse::new(10);
         sse.push(b"data: 12345\ndata: 67890\n");
-        assert_eq!(sse.next(), Err(TooLong(10)));
+        assert_eq!(sse.next(), Err(LineTooLong(10)));
     }
 }

@@ -13,7 +13,7 @@ use crate::scripted::stage::{Stage, inbound};
 
 /// A turn of a fresh task with one message, as an agent is given it.
 pub(crate) fn turn(parts: Vec<Part>) -> Turn {
-    let mut stage = Stage::new(Arc::new(crate::echo::Agent::new()));
+    let mut stage = Stage::new(Arc::new(crate::echo::EchoAgent::new()));
     let message = Arc::new(inbound("m1", parts.clone()));
     stage.say("m1", parts);
     let task = stage.task().clone();

@@ -8,7 +8,7 @@ mod common;
 
 use std::sync::Arc;
 
-use agents::a2a::{Options, Remote};
+use agents::a2a::{A2aAgent, Options};
 use client::seen::{Seen, TaskSeen};
 use client::{Client, Generation, say};
 use common::{Asked, House, Say, fake};
@@ -20,7 +20,7 @@ const GENERATIONS: [Option<Generation>; 4] =
     [None, Some(Generation::V1_0), Some(Generation::V0_3), Some(Generation::V0_1)];
 
 async fn near(options: Options) -> (House, Client) {
-    let far: Arc<dyn Agent> = Arc::new(Remote::connect("far", options).await.unwrap());
+    let far: Arc<dyn Agent> = Arc::new(A2aAgent::connect("far", options).await.unwrap());
     let house = House::serving(vec![far], &[]).await;
     let client = Client::new(client::Options::new(&house.url)).unwrap();
     (house, client)

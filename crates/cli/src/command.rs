@@ -106,7 +106,7 @@ pub(crate) struct Serve {
     pub(crate) tls_key: Option<PathBuf>,
     /// How the demo's scripted agent takes ordinary messages: play, or ask (every one ends input-required)
     #[arg(long, value_name = "MODE")]
-    pub(crate) scripted_mode: Option<agents::scripted::Mode>,
+    pub(crate) scripted_mode: Option<agents::scripted::ScriptedMode>,
     /// The form of the log on standard error [default: text]
     #[arg(long, value_name = "FORM")]
     pub(crate) log: Option<crate::config::LogFormat>,

@@ -179,7 +179,7 @@ mod tests {
 
     async fn market() -> Market {
         let store = Arc::new(stores::memory::MemoryStore::new());
-        let engine = Engine::start(store, Vec::new(), model::Limits::default(), None).await.unwrap();
+        let engine = Engine::builder(store).start().await.unwrap();
         Market::start(engine, Config::default(), false).await.unwrap()
     }
 

@@ -127,7 +127,7 @@ pub(crate) fn put_on(prices: Option<&Prices>, agents: Vec<Arc<dyn Agent>>) -> Ve
     }
 }
 
-fn read(written: &agents::Price) -> anyhow::Result<(Price, Option<UserId>)> {
+fn read(written: &agents::PriceConfig) -> anyhow::Result<(Price, Option<UserId>)> {
     let ut = |name: &str, text: &Option<String>| match text {
         Some(text) => amount(name, text),
         None => Ok(Ut::ZERO),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agents::AgentConfig;
-use agents::scripted::Mode;
+use agents::scripted::ScriptedMode;
 use anyhow::{anyhow, bail};
 use model::Json;
 use model::ports::agent::Agent;
@@ -42,7 +42,7 @@ struct Entry {
 }
 
 enum What {
-    Demo(fn(&agents::Settings) -> Arc<dyn Agent>, agents::Settings),
+    Demo(fn(&agents::BuiltinSettings) -> Arc<dyn Agent>, agents::BuiltinSettings),
     Configured(Box<AgentConfig>),
     System(Box<(systems::System, systems::Graph)>),
     /// The store agent of Rialto's own shops. It cannot be part of a system, because its mounts check the
@@ -67,12 +67,12 @@ pub(crate) struct Changes {
 }
 
 impl Roster {
-    pub(crate) fn make(config: &Config, flags: &[String], scripted: Option<Mode>) -> anyhow::Result<Roster> {
+    pub(crate) fn make(config: &Config, flags: &[String], scripted: Option<ScriptedMode>) -> anyhow::Result<Roster> {
         let is_demo = config.agents.is_none() && flags.is_empty();
         let mut wrong = Collected::default();
         let mut entries = Vec::new();
         if is_demo {
-            let settings = agents::Settings { scripted: scripted.unwrap_or_default() };
+            let settings = agents::BuiltinSettings { scripted: scripted.unwrap_or_default() };
             entries.extend(agents::BUILTIN.iter().map(|builtin| Entry {
                 name: builtin.name.into(),
                 what: What::Demo(builtin.build, settings.clone()),
@@ -508,7 +508,7 @@ mod tests {
 
     #[test]
     fn a_mode_for_the_demo_is_refused_where_there_is_none() {
-        let error = Roster::make(&Config::parse(TWO).unwrap(), &[], Some(Mode::Ask)).err().unwrap().to_string();
+        let error = Roster::make(&Config::parse(TWO).unwrap(), &[], Some(ScriptedMode::Ask)).err().unwrap().to_string();
         assert!(error.contains("write mode: beside its kind: scripted"), "{error}");
     }
 

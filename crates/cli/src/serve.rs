@@ -140,7 +140,14 @@ async fn serve(mut plan: Plan, told: Told<'_>) -> anyhow::Result<()> {
     let served = price_config::put_on(plan.prices(None)?.as_ref(), built.agents());
     // Also without prices: a turn may have been paid for before.
     let (limits, books) = (plan.limits(), product::settlement(&PRODUCTS));
-    let started = Engine::start_paid(store, served, limits, courier, told.errands.clone(), books).await;
+    let started = Engine::builder(store)
+        .agents(served)
+        .limits(limits)
+        .webhook_sender(courier)
+        .webhook_runtime(told.errands.clone())
+        .settlement(books)
+        .start()
+        .await;
     let engine =
         started.map_err(|fault| anyhow::anyhow!("cannot take up the data: {fault} ({})", fault.cause_text()))?;
     replicas::introduce(&engine, told.options.whereabouts.config.as_deref(), address);

@@ -11,10 +11,10 @@ use reqwest::Response;
 use url::Url;
 use uuid::Uuid;
 
-use crate::discover::Target;
-use crate::error::{Error, Trouble};
+use crate::discover::RemoteInterface;
+use crate::error::{Error, FailureStage};
 use crate::events::Events;
-use crate::http::{self, Request};
+use crate::http::{self, OutgoingRequest};
 use crate::{Client, Inner};
 
 const JSON: &str = "application/json, application/a2a+json";
@@ -112,7 +112,7 @@ impl Client {
             | Kind::Unavailable
             | Kind::Internal => false,
         };
-        if refused.trouble == Trouble::Refused && looks_instead {
+        if refused.stage == FailureStage::Refused && looks_instead {
             return self.get(task, Some(0)).await.map(|task| Events::once(Seen::Task(task)));
         }
         Err(refused)
@@ -191,7 +191,7 @@ impl Client {
 impl Inner {
     async fn ask_once(
         &self,
-        target: &Arc<Target>,
+        target: &Arc<RemoteInterface>,
         peer: &'static dyn Peer,
         call: &Call,
         beside: &Beside,
@@ -209,7 +209,7 @@ impl Inner {
 
     async fn listen_once(
         &self,
-        target: &Arc<Target>,
+        target: &Arc<RemoteInterface>,
         peer: &'static dyn Peer,
         call: &Call,
         beside: &Beside,
@@ -230,7 +230,7 @@ impl Inner {
     /// Sends a call, and again with the other HTTP method if the first is not allowed.
     async fn send(
         &self,
-        target: &Target,
+        target: &RemoteInterface,
         peer: &'static dyn Peer,
         call: &Call,
         beside: &Beside,
@@ -240,7 +240,7 @@ impl Inner {
         let asking = RequestOptions { tenant: target.tenant.as_deref(), extensions: &beside.extensions, id };
         let ask = peer.ask(call, &asking).map_err(|fault| Error::unaskable(&fault))?;
         let url = below(&target.url, &ask);
-        let request = |verb: &'static str| Request {
+        let request = |verb: &'static str| OutgoingRequest {
             verb,
             url: url.clone(),
             accept,

@@ -8,8 +8,8 @@ use dialects::peer::Peer;
 use model::Kind;
 use url::Url;
 
-use crate::error::{Error, Trouble};
-use crate::http::{self, Request};
+use crate::error::{Error, FailureStage};
+use crate::http::{self, OutgoingRequest};
 use crate::options::{Options, shown};
 use crate::{Client, Inner};
 
@@ -18,7 +18,7 @@ const CARD_BYTES: usize = 4 << 20;
 
 /// The destination of calls.
 #[derive(Debug)]
-pub struct Target {
+pub struct RemoteInterface {
     pub card: Option<CardSeen>,
     pub(crate) url: Url,
     shown_url: String,
@@ -29,11 +29,19 @@ pub struct Target {
     settled: AtomicBool,
 }
 
-impl Target {
-    fn new(url: Url, choice: PeerInterface, card: Option<CardSeen>) -> Target {
+impl RemoteInterface {
+    fn new(url: Url, choice: PeerInterface, card: Option<CardSeen>) -> RemoteInterface {
         let settled = AtomicBool::new(choice.peers.len() <= 1);
         let shown_url = shown(url.as_str());
-        Target { card, url, shown_url, tenant: choice.tenant, peers: choice.peers, at: AtomicUsize::new(0), settled }
+        RemoteInterface {
+            card,
+            url,
+            shown_url,
+            tenant: choice.tenant,
+            peers: choice.peers,
+            at: AtomicUsize::new(0),
+            settled,
+        }
     }
 
     /// The form in use, as far as known.
@@ -61,7 +69,7 @@ impl Target {
             error.kind,
             Kind::MethodNotFound | Kind::VersionNotSupported | Kind::InvalidRequest | Kind::VerbNotAllowed
         );
-        if !not_spoken || error.trouble != Trouble::Refused || self.settled.load(Ordering::Relaxed) {
+        if !not_spoken || error.stage != FailureStage::Refused || self.settled.load(Ordering::Relaxed) {
             return None;
         }
         let place = self.peers.iter().position(|peer| peer.facts().name == tried.facts().name)?;
@@ -82,7 +90,7 @@ impl Client {
     }
 
     /// The agent's URL and form. Determined once; a failure is not remembered.
-    pub async fn discover(&self) -> Result<Arc<Target>, Error> {
+    pub async fn discover(&self) -> Result<Arc<RemoteInterface>, Error> {
         let mut known = self.inner.target.lock().await;
         if let Some(target) = &*known {
             return Ok(target.clone());
@@ -93,7 +101,7 @@ impl Client {
     }
 
     /// Determines them again. The previous result stays if that fails.
-    pub async fn refresh(&self) -> Result<Arc<Target>, Error> {
+    pub async fn refresh(&self) -> Result<Arc<RemoteInterface>, Error> {
         let target = Arc::new(self.inner.look().await?);
         *self.inner.target.lock().await = Some(target.clone());
         Ok(target)
@@ -101,7 +109,7 @@ impl Client {
 }
 
 impl Inner {
-    async fn look(&self) -> Result<Target, Error> {
+    async fn look(&self) -> Result<RemoteInterface, Error> {
         let options = &self.options;
         let base = http::parse(&options.url)?;
         let mut unheard = None;
@@ -110,10 +118,10 @@ impl Inner {
             match self.card(&place).await {
                 Ok(card) => return self.chosen(card, &place, &base),
                 // No connection at all: another path will not help.
-                Err(error) if error.trouble == Trouble::Unreachable => return Err(error),
+                Err(error) if error.stage == FailureStage::Unreachable => return Err(error),
                 Err(error) => {
                     tracing::debug!(place = %shown(place.as_str()), %error, "no agent card here");
-                    answered |= error.trouble != Trouble::Broken;
+                    answered |= error.stage != FailureStage::Broken;
                     unheard = Some(error);
                 }
             }
@@ -124,34 +132,39 @@ impl Inner {
         }
         if options.card_url.is_some() {
             let message = format!("{} is no agent card", options.card_url.as_deref().map(shown).unwrap_or_default());
-            return Err(Error::new(Trouble::Unreadable, Kind::InvalidAgentResponse, message));
+            return Err(Error::new(FailureStage::Unreadable, Kind::InvalidAgentResponse, message));
         }
-        Ok(Target::new(base.clone(), PeerInterface::without_card(base, options.generation), None))
+        Ok(RemoteInterface::new(base.clone(), PeerInterface::without_card(base, options.generation), None))
     }
 
     async fn card(&self, place: &Url) -> Result<CardSeen, Error> {
         let timeouts = &self.options.timeouts;
-        let request =
-            Request { verb: "GET", url: place.clone(), accept: "application/json", headers: Vec::new(), body: None };
+        let request = OutgoingRequest {
+            verb: "GET",
+            url: place.clone(),
+            accept: "application/json",
+            headers: Vec::new(),
+            body: None,
+        };
         let reading = async {
             let response = http::send(&self.http, request, timeouts.card).await?;
             let status = response.status();
             let body = http::body(response, CARD_BYTES, timeouts.card).await?;
             if !status.is_success() {
                 let message = format!("HTTP {}", status.as_u16());
-                return Err(Error::new(Trouble::Unreadable, Kind::InvalidAgentResponse, message));
+                return Err(Error::new(FailureStage::Unreadable, Kind::InvalidAgentResponse, message));
             }
             card_read::read(&String::from_utf8_lossy(&body)).map_err(|fault| Error::unreadable(&fault))
         };
         let silent = || {
             let message = format!("{} did not answer in time", shown(place.as_str()));
-            Error::new(Trouble::Broken, Kind::Unavailable, message)
+            Error::new(FailureStage::Broken, Kind::Unavailable, message)
         };
         tokio::time::timeout(timeouts.card, reading).await.unwrap_or_else(|_| Err(silent()))
     }
 
     /// The interface of a card to call.
-    fn chosen(&self, mut card: CardSeen, place: &Url, base: &Url) -> Result<Target, Error> {
+    fn chosen(&self, mut card: CardSeen, place: &Url, base: &Url) -> Result<RemoteInterface, Error> {
         let options = &self.options;
         let mut elsewhere = None;
         card.interfaces.retain_mut(|one| {
@@ -172,10 +185,10 @@ impl Inner {
                 ),
                 None => "the agent's card names no interface that is spoken here".to_owned(),
             };
-            return Err(Error::new(Trouble::Unaskable, Kind::Unsupported, message));
+            return Err(Error::new(FailureStage::Unaskable, Kind::Unsupported, message));
         };
         let url = http::parse(&choice.url)?;
-        Ok(Target::new(url, choice, Some(card)))
+        Ok(RemoteInterface::new(url, choice, Some(card)))
     }
 }
 
@@ -275,14 +288,14 @@ mod tests {
     #[test]
     fn secrets_are_shown_to_nobody() {
         let mut options = Options::new("https://u:hunter2@h/p?key=hunter2");
-        options.auth = crate::Auth::Bearer("hunter2".into());
+        options.auth = crate::PeerCredentials::Bearer("hunter2".into());
         options.headers = vec![("X-Secret".into(), "hunter2".into())];
         let text = format!("{options:?} {:?}", Client::new(options.clone()).unwrap());
         assert!(!text.contains("hunter2"), "{text}");
         assert!(text.contains("X-Secret") && text.contains("https://h/p"), "{text}");
         options.headers = vec![("X-Secret".into(), "hunter2\n".into())];
         let error = Client::new(options).unwrap_err();
-        assert_eq!(error.trouble, Trouble::Unaskable);
+        assert_eq!(error.stage, FailureStage::Unaskable);
         assert!(!format!("{error} {error:?}").contains("hunter2"), "{error}");
     }
 }

@@ -8,7 +8,7 @@ use model::{Fault, Kind};
 /// A failed call.
 #[derive(Debug)]
 pub struct Error {
-    pub trouble: Trouble,
+    pub stage: FailureStage,
     /// The nearest kind of fault.
     pub kind: Kind,
     /// For people. Never contains credentials.
@@ -19,7 +19,7 @@ pub struct Error {
 
 /// The stage at which the call failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trouble {
+pub enum FailureStage {
     /// The call could not be made: the generation has no such operation, or the options are invalid.
     Unaskable,
     /// No connection was made; nothing was sent.
@@ -33,38 +33,38 @@ pub enum Trouble {
 }
 
 impl Error {
-    pub(crate) fn new(trouble: Trouble, kind: Kind, message: impl Into<String>) -> Error {
-        Error { trouble, kind, message: message.into(), said: None }
+    pub(crate) fn new(stage: FailureStage, kind: Kind, message: impl Into<String>) -> Error {
+        Error { stage, kind, message: message.into(), said: None }
     }
 
     /// An answer that is incomplete or not the expected one, without an error from the server.
     pub fn broken(message: impl Into<String>) -> Error {
-        Error::new(Trouble::Broken, Kind::Unavailable, message)
+        Error::new(FailureStage::Broken, Kind::Unavailable, message)
     }
 
     pub(crate) fn refused(said: ErrorSeen) -> Error {
         let kind = said.kind.unwrap_or(Kind::Internal);
-        let trouble = match kind {
-            Kind::InvalidAgentResponse if said.code >= 0 => Trouble::Unreadable,
-            _ => Trouble::Refused,
+        let stage = match kind {
+            Kind::InvalidAgentResponse if said.code >= 0 => FailureStage::Unreadable,
+            _ => FailureStage::Refused,
         };
-        Error { trouble, kind, message: said.message.clone(), said: Some(said) }
+        Error { stage, kind, message: said.message.clone(), said: Some(said) }
     }
 
     pub(crate) fn unreadable(fault: &Fault) -> Error {
-        Error::new(Trouble::Unreadable, Kind::InvalidAgentResponse, fault.message.clone())
+        Error::new(FailureStage::Unreadable, Kind::InvalidAgentResponse, fault.message.clone())
     }
 
     pub(crate) fn unaskable(fault: &Fault) -> Error {
-        Error::new(Trouble::Unaskable, fault.kind, fault.message.clone())
+        Error::new(FailureStage::Unaskable, fault.kind, fault.message.clone())
     }
 
     /// Whether a retry of the same request may succeed.
     pub fn is_passing(&self) -> bool {
-        match self.trouble {
-            Trouble::Unreachable | Trouble::Broken => true,
-            Trouble::Refused => matches!(self.kind, Kind::Unavailable | Kind::RateLimited),
-            Trouble::Unaskable | Trouble::Unreadable => false,
+        match self.stage {
+            FailureStage::Unreachable | FailureStage::Broken => true,
+            FailureStage::Refused => matches!(self.kind, Kind::Unavailable | Kind::RateLimited),
+            FailureStage::Unaskable | FailureStage::Unreadable => false,
         }
     }
 
@@ -76,8 +76,8 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (&self.said, self.trouble) {
-            (Some(said), Trouble::Refused) => write!(f, "{} (code {})", self.message, said.code),
+        match (&self.said, self.stage) {
+            (Some(said), FailureStage::Refused) => write!(f, "{} (code {})", self.message, said.code),
             (Some(_) | None, _) => f.write_str(&self.message),
         }
     }

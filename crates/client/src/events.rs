@@ -11,8 +11,8 @@ use dialects::wire::Operation;
 use model::Kind;
 use reqwest::Response;
 
-use crate::discover::Target;
-use crate::error::{Error, Trouble};
+use crate::discover::RemoteInterface;
+use crate::error::{Error, FailureStage};
 use crate::http;
 
 /// One received event.
@@ -44,7 +44,7 @@ struct Open {
     frames: VecDeque<SseFrame>,
     peer: &'static dyn Peer,
     operation: Operation,
-    target: Arc<Target>,
+    target: Arc<RemoteInterface>,
     idle: Duration,
     /// An event exceeds the limit; reported after the events before it.
     too_long: Option<FrameTooLong>,
@@ -55,7 +55,7 @@ impl Events {
         response: Response,
         peer: &'static dyn Peer,
         operation: Operation,
-        target: Arc<Target>,
+        target: Arc<RemoteInterface>,
         idle: Duration,
         event_bytes: usize,
     ) -> Events {
@@ -124,7 +124,7 @@ impl Open {
     /// Reads the next piece of the stream; `false` at its end.
     async fn more(&mut self) -> Result<bool, Error> {
         if let Some(too_long) = self.too_long {
-            return Err(Error::new(Trouble::Unreadable, Kind::InvalidAgentResponse, too_long.to_string()));
+            return Err(Error::new(FailureStage::Unreadable, Kind::InvalidAgentResponse, too_long.to_string()));
         }
         let Some(piece) = http::piece(&mut self.response, self.idle).await? else { return Ok(false) };
         let mut frames = Vec::new();
@@ -149,7 +149,7 @@ impl Open {
             }
             if !self.more().await? {
                 let message = "the answer is a stream without events";
-                return Err(Error::new(Trouble::Unreadable, Kind::InvalidAgentResponse, message));
+                return Err(Error::new(FailureStage::Unreadable, Kind::InvalidAgentResponse, message));
             }
         }
     }
@@ -160,7 +160,7 @@ impl Events {
         match self.source {
             Source::Open(mut open) => open.first_value().await,
             Source::Once(_) | Source::Peeked(_) | Source::Over => {
-                Err(Error::new(Trouble::Unreadable, Kind::InvalidAgentResponse, "the answer is empty"))
+                Err(Error::new(FailureStage::Unreadable, Kind::InvalidAgentResponse, "the answer is empty"))
             }
         }
     }

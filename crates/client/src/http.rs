@@ -13,8 +13,8 @@ use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName
 use reqwest::{Method, Response, redirect};
 use url::Url;
 
-use crate::error::{Error, Trouble};
-use crate::options::{Auth, Options};
+use crate::error::{Error, FailureStage};
+use crate::options::{Options, PeerCredentials};
 
 /// The HTTP client for these options. Installs the crypto provider of the process if none is installed.
 pub(crate) fn build(options: &Options) -> Result<reqwest::Client, Error> {
@@ -52,7 +52,7 @@ pub(crate) fn is_loopback(url: &Url) -> bool {
 }
 
 fn unaskable(message: String) -> Error {
-    Error::new(Trouble::Unaskable, Kind::InvalidParams, message)
+    Error::new(FailureStage::Unaskable, Kind::InvalidParams, message)
 }
 
 fn headers(options: &Options) -> Result<HeaderMap, Error> {
@@ -72,14 +72,14 @@ fn headers(options: &Options) -> Result<HeaderMap, Error> {
         headers.append(name(header)?, secret(value, &format!("the value of the header {header:?}"))?);
     }
     match &options.auth {
-        Auth::None => {}
-        Auth::Bearer(token) => {
+        PeerCredentials::None => {}
+        PeerCredentials::Bearer(token) => {
             headers.insert(AUTHORIZATION, secret(&format!("Bearer {token}"), "the bearer token")?);
         }
-        Auth::ApiKey { header, key } => {
+        PeerCredentials::ApiKey { header, key } => {
             headers.insert(name(header)?, secret(key, "the API key")?);
         }
-        Auth::Basic { user, password } => {
+        PeerCredentials::Basic { user, password } => {
             let pair = STANDARD.encode(format!("{user}:{password}"));
             headers.insert(AUTHORIZATION, secret(&format!("Basic {pair}"), "user and password")?);
         }
@@ -88,7 +88,7 @@ fn headers(options: &Options) -> Result<HeaderMap, Error> {
 }
 
 /// A request to send.
-pub(crate) struct Request {
+pub(crate) struct OutgoingRequest {
     pub(crate) verb: &'static str,
     pub(crate) url: Url,
     pub(crate) accept: &'static str,
@@ -97,8 +97,12 @@ pub(crate) struct Request {
 }
 
 /// Sends, and waits for the head of the answer.
-pub(crate) async fn send(http: &reqwest::Client, request: Request, first_byte: Duration) -> Result<Response, Error> {
-    let Request { verb, url, accept, headers, body } = request;
+pub(crate) async fn send(
+    http: &reqwest::Client,
+    request: OutgoingRequest,
+    first_byte: Duration,
+) -> Result<Response, Error> {
+    let OutgoingRequest { verb, url, accept, headers, body } = request;
     let (asked, place) = (url.clone(), |url: &Url| crate::options::shown(url.as_str()));
     let method = Method::from_bytes(verb.as_bytes()).unwrap_or(Method::POST);
     let mut builder = http.request(method, url).header(ACCEPT, accept);
@@ -115,7 +119,7 @@ pub(crate) async fn send(http: &reqwest::Client, request: Request, first_byte: D
         Ok(Err(error)) => Err(on_the_way(error, &place(&asked))),
         Err(_) => {
             let message = format!("{} did not answer within {} s", place(&asked), first_byte.as_secs_f64());
-            Err(Error::new(Trouble::Broken, Kind::Unavailable, message))
+            Err(Error::new(FailureStage::Broken, Kind::Unavailable, message))
         }
     }
 }
@@ -126,7 +130,7 @@ pub(crate) async fn body(mut response: Response, limit: usize, idle: Duration) -
     while let Some(piece) = piece(&mut response, idle).await? {
         if all.len() + piece.len() > limit {
             let message = format!("the answer is larger than {limit} bytes, which is the limit here");
-            return Err(Error::new(Trouble::Unreadable, Kind::InvalidAgentResponse, message));
+            return Err(Error::new(FailureStage::Unreadable, Kind::InvalidAgentResponse, message));
         }
         all.extend_from_slice(&piece);
     }
@@ -143,7 +147,7 @@ pub(crate) async fn piece(response: &mut Response, idle: Duration) -> Result<Opt
         }
         Err(_) => {
             let message = format!("the agent fell silent for {} s", idle.as_secs_f64());
-            Err(Error::new(Trouble::Broken, Kind::Unavailable, message))
+            Err(Error::new(FailureStage::Broken, Kind::Unavailable, message))
         }
     }
 }
@@ -155,12 +159,12 @@ pub(crate) fn is_events(response: &Response) -> bool {
 }
 
 fn on_the_way(error: reqwest::Error, place: &str) -> Error {
-    let (trouble, what) = if error.is_connect() {
-        (Trouble::Unreachable, "cannot be reached")
+    let (stage, what) = if error.is_connect() {
+        (FailureStage::Unreachable, "cannot be reached")
     } else if error.is_builder() {
-        (Trouble::Unaskable, "cannot be asked")
+        (FailureStage::Unaskable, "cannot be asked")
     } else {
-        (Trouble::Broken, "broke off")
+        (FailureStage::Broken, "broke off")
     };
     let error = error.without_url();
     // The innermost cause says what happened; the outer error only that the request failed.
@@ -168,5 +172,5 @@ fn on_the_way(error: reqwest::Error, place: &str) -> Error {
     while let Some(deeper) = cause.source() {
         cause = deeper;
     }
-    Error::new(trouble, Kind::Unavailable, format!("{place} {what}: {cause}"))
+    Error::new(stage, Kind::Unavailable, format!("{place} {what}: {cause}"))
 }

@@ -28,8 +28,8 @@
 //! #     use std::sync::Arc;
 //! #     pub async fn serve() -> String {
 //! #         let store = Arc::new(stores::memory::Store::new());
-//! #         let echo = agents::builtin("echo", &agents::Settings::default()).unwrap();
-//! #         let engine = engine::Engine::start(store, vec![echo], model::Limits::default(), None).await.unwrap();
+//! #         let echo = agents::builtin("echo", &agents::BuiltinSettings::default()).unwrap();
+//! #         let engine = engine::Engine::builder(store).agents(vec![echo]).start().await.unwrap();
 //! #         let listener = server::accept::bind(([127, 0, 0, 1], 0).into(), 16).unwrap();
 //! #         let url = format!("http://{}", listener.local_addr().unwrap());
 //! #         let settings = server::Settings {
@@ -58,10 +58,10 @@ mod options;
 pub use dialects::card_read::CardSeen;
 pub use dialects::peer::Generation;
 pub use dialects::seen;
-pub use discover::Target;
-pub use error::{Error, Trouble};
+pub use discover::RemoteInterface;
+pub use error::{Error, FailureStage};
 pub use events::{Events, Heard};
-pub use options::{Auth, Options, Timeouts};
+pub use options::{ClientTimeouts, Options, PeerCredentials};
 
 use std::sync::Arc;
 
@@ -77,7 +77,7 @@ pub struct Client {
 struct Inner {
     options: Options,
     http: reqwest::Client,
-    target: tokio::sync::Mutex<Option<Arc<Target>>>,
+    target: tokio::sync::Mutex<Option<Arc<RemoteInterface>>>,
     /// Envelopes are numbered, so that a log of the wire is readable.
     asked: std::sync::atomic::AtomicU64,
 }

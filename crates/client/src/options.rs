@@ -13,12 +13,12 @@ pub struct Options {
     pub card_url: Option<String>,
     /// Use only this generation.
     pub generation: Option<Generation>,
-    pub auth: Auth,
+    pub auth: PeerCredentials,
     /// Sent with every request.
     pub headers: Vec<(String, String)>,
     /// Allow the card to name an interface on another host, and send credentials there too.
     pub other_hosts: bool,
-    pub timeouts: Timeouts,
+    pub timeouts: ClientTimeouts,
     /// Limit of an answer's size.
     pub body_bytes: usize,
     /// Limit of the size of a stream's event.
@@ -31,10 +31,10 @@ impl Options {
             url: url.into(),
             card_url: None,
             generation: None,
-            auth: Auth::None,
+            auth: PeerCredentials::None,
             headers: Vec::new(),
             other_hosts: false,
-            timeouts: Timeouts::default(),
+            timeouts: ClientTimeouts::default(),
             body_bytes: 64 << 20,
             event_bytes: 32 << 20,
         }
@@ -47,7 +47,7 @@ impl Options {
 
     /// Whether requests carry secrets that only the agent may see.
     pub(crate) fn has_secrets(&self) -> bool {
-        !matches!(self.auth, Auth::None) || !self.headers.is_empty()
+        !matches!(self.auth, PeerCredentials::None) || !self.headers.is_empty()
     }
 }
 
@@ -68,7 +68,7 @@ impl fmt::Debug for Options {
 
 /// The client's authentication.
 #[derive(Clone, Default)]
-pub enum Auth {
+pub enum PeerCredentials {
     #[default]
     None,
     Bearer(String),
@@ -83,19 +83,19 @@ pub enum Auth {
     },
 }
 
-impl fmt::Debug for Auth {
+impl fmt::Debug for PeerCredentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Auth::None => "None",
-            Auth::Bearer(_) => "Bearer(…)",
-            Auth::ApiKey { .. } => "ApiKey(…)",
-            Auth::Basic { .. } => "Basic(…)",
+            PeerCredentials::None => "None",
+            PeerCredentials::Bearer(_) => "Bearer(…)",
+            PeerCredentials::ApiKey { .. } => "ApiKey(…)",
+            PeerCredentials::Basic { .. } => "Basic(…)",
         })
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timeouts {
+pub struct ClientTimeouts {
     pub connect: Duration,
     /// From the end of a request to the first byte of its answer.
     pub first_byte: Duration,
@@ -105,9 +105,9 @@ pub struct Timeouts {
     pub card: Duration,
 }
 
-impl Default for Timeouts {
-    fn default() -> Timeouts {
-        Timeouts {
+impl Default for ClientTimeouts {
+    fn default() -> ClientTimeouts {
+        ClientTimeouts {
             connect: Duration::from_secs(10),
             first_byte: Duration::from_secs(120),
             idle: Duration::from_secs(300),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use client::seen::{Seen, TaskSeen};
-use client::{Auth, Client, Events, Generation, Options, Trouble, say};
+use client::{Client, Events, FailureStage, Generation, Options, PeerCredentials, say};
 use common::{House, Say, Wire, fake, until};
 use model::{Json, Kind, List, Part, PushConfig, Send, State, Wait};
 
@@ -125,7 +125,7 @@ async fn a_message_is_sent_streamed_looked_up_and_cancelled_in_every_form() {
         let canceled = client.cancel(&id, Json::parse(r#"{"why":"late"}"#)).await.unwrap();
         assert_eq!(canceled.status.state, Some(State::Canceled), "{name}");
         let error = client.cancel(&id, None).await.unwrap_err();
-        assert_eq!((error.kind, error.trouble), (Kind::TaskNotCancelable, Trouble::Refused), "{name}");
+        assert_eq!((error.kind, error.stage), (Kind::TaskNotCancelable, FailureStage::Refused), "{name}");
         assert!(error.said.unwrap().code != 0, "{name}");
         let error = client.get("nothing-like-it", None).await.unwrap_err();
         assert_eq!(error.kind, Kind::TaskNotFound, "{name}: {error}");
@@ -183,7 +183,7 @@ async fn a_stream_that_breaks_goes_on_after_the_last_event_heard() {
             }
         };
         if let Some(Err(error)) = broken {
-            assert_eq!(error.trouble, Trouble::Broken, "{error}");
+            assert_eq!(error.stage, FailureStage::Broken, "{error}");
         }
         assert!(events.next().await.is_none());
         let rest = all(client.subscribe(&id, Some(&last)).await.unwrap()).await;
@@ -209,7 +209,7 @@ async fn what_only_1_0_has_is_refused_before_it_is_asked_elsewhere() {
             assert!(page.total_size.unwrap() >= 1);
         } else {
             let error = listed.unwrap_err();
-            assert_eq!((error.trouble, error.kind), (Trouble::Unaskable, Kind::Unsupported), "{name}");
+            assert_eq!((error.stage, error.kind), (FailureStage::Unaskable, Kind::Unsupported), "{name}");
         }
         // This server delivers no webhooks, and refuses them in every form.
         let config = PushConfig {
@@ -229,24 +229,28 @@ async fn what_only_1_0_has_is_refused_before_it_is_asked_elsewhere() {
 #[tokio::test]
 async fn credentials_are_sent_with_every_call_and_stay_with_their_host() {
     let house = House::with_key("hunter2").await;
-    let ways = [Auth::Bearer("hunter2".into()), Auth::ApiKey { header: "X-Api-Key".into(), key: "hunter2".into() }];
+    let ways = [
+        PeerCredentials::Bearer("hunter2".into()),
+        PeerCredentials::ApiKey { header: "X-Api-Key".into(), key: "hunter2".into() },
+    ];
     for auth in ways {
         let client = Client::new(Options { auth, ..Options::new(&house.url) }).unwrap();
         assert_eq!(task_of(client.send(&say("hello")).await.unwrap()).status.state, Some(State::Completed));
         assert!(client.extended_card().await.unwrap().extended);
     }
-    for auth in [Auth::None, Auth::Basic { user: "u".into(), password: "hunter3".into() }] {
+    for auth in [PeerCredentials::None, PeerCredentials::Basic { user: "u".into(), password: "hunter3".into() }] {
         let client = Client::new(Options { auth, ..Options::new(&house.url) }).unwrap();
         let error = client.send(&say("hello")).await.unwrap_err();
-        assert_eq!((error.kind, error.trouble), (Kind::Unauthenticated, Trouble::Refused), "{error}");
+        assert_eq!((error.kind, error.stage), (Kind::Unauthenticated, FailureStage::Refused), "{error}");
         assert!(!format!("{error} {error:?}").contains("hunter"), "{error:?}");
     }
     // A card that names another host gets no credentials there.
     let elsewhere = r#"{"name":"n","url":"https://thief.example/","protocolVersion":"0.3.0"}"#;
     let url = fake(move |_| Say::Json(200, elsewhere.into())).await;
-    let client = Client::new(Options { auth: Auth::Bearer("hunter2".into()), ..Options::new(&url) }).unwrap();
+    let client =
+        Client::new(Options { auth: PeerCredentials::Bearer("hunter2".into()), ..Options::new(&url) }).unwrap();
     let error = client.send(&say("hello")).await.unwrap_err();
-    assert_eq!(error.trouble, Trouble::Unaskable);
+    assert_eq!(error.stage, FailureStage::Unaskable);
     assert!(error.message.contains("thief.example"), "{error}");
 }
 
@@ -336,12 +340,12 @@ async fn a_server_that_does_not_stream_answers_once() {
 
 #[tokio::test]
 async fn nothing_a_server_does_makes_the_client_wait_for_ever_or_read_without_end() {
-    for (what, trouble, says) in [
-        ("too large", Trouble::Unreadable, "limit"),
-        ("silence", Trouble::Broken, "did not answer"),
-        ("hang up", Trouble::Broken, "broke off"),
-        ("html", Trouble::Unreadable, "HTTP 200"),
-        ("odd", Trouble::Unreadable, "status"),
+    for (what, stage, says) in [
+        ("too large", FailureStage::Unreadable, "limit"),
+        ("silence", FailureStage::Broken, "did not answer"),
+        ("hang up", FailureStage::Broken, "broke off"),
+        ("html", FailureStage::Unreadable, "HTTP 200"),
+        ("odd", FailureStage::Unreadable, "status"),
     ] {
         let url = fake(move |asked| match (asked.verb.as_str(), what) {
             ("GET", _) => Say::Json(404, String::new()),
@@ -353,12 +357,13 @@ async fn nothing_a_server_does_makes_the_client_wait_for_ever_or_read_without_en
         })
         .await;
         let error = Client::new(only_0_3(&url)).unwrap().send(&say("x")).await.unwrap_err();
-        assert_eq!(error.trouble, trouble, "{what}: {error}");
+        assert_eq!(error.stage, stage, "{what}: {error}");
         assert!(error.message.contains(says), "{what}: {error}");
     }
-    for (what, trouble, says) in
-        [("silent stream", Trouble::Broken, "fell silent"), ("endless event", Trouble::Unreadable, "longer than")]
-    {
+    for (what, stage, says) in [
+        ("silent stream", FailureStage::Broken, "fell silent"),
+        ("endless event", FailureStage::Unreadable, "longer than"),
+    ] {
         let url = fake(move |asked| match (asked.verb.as_str(), what) {
             ("GET", _) => Say::Json(404, String::new()),
             (_, "silent stream") => Say::EventsThenSilence(vec![event(WORKING)]),
@@ -369,13 +374,13 @@ async fn nothing_a_server_does_makes_the_client_wait_for_ever_or_read_without_en
         let mut events = client.stream(&say("x")).await.unwrap();
         events.next().await.unwrap().unwrap();
         let error = events.next().await.unwrap().unwrap_err();
-        assert_eq!(error.trouble, trouble, "{what}: {error}");
+        assert_eq!(error.stage, stage, "{what}: {error}");
         assert!(error.message.contains(says), "{what}: {error}");
         assert!(events.next().await.is_none());
     }
     let error = client("http://127.0.0.1:1/", None).send(&say("x")).await.unwrap_err();
-    assert_eq!((error.trouble, error.is_passing()), (Trouble::Unreachable, true), "{error}");
-    assert_eq!(Client::new(Options::new("ftp://x")).unwrap_err().trouble, Trouble::Unaskable);
+    assert_eq!((error.stage, error.is_passing()), (FailureStage::Unreachable, true), "{error}");
+    assert_eq!(Client::new(Options::new("ftp://x")).unwrap_err().stage, FailureStage::Unaskable);
 }
 
 #[tokio::test]
@@ -393,7 +398,7 @@ async fn errors_within_a_stream_and_before_it_are_told_alike() {
             Ok(mut events) => events.next().await.unwrap().unwrap_err(),
             Err(error) => error,
         };
-        assert_eq!((error.kind, error.trouble), (Kind::ContentType, Trouble::Refused));
+        assert_eq!((error.kind, error.stage), (Kind::ContentType, FailureStage::Refused));
         assert_eq!(error.to_string(), "no pictures (code -32005)");
     }
 }

@@ -10,8 +10,8 @@ use model::{Again, CallScope, Fault, Kind, Send, TaskId, Time};
 use sha2::{Digest, Sha256};
 
 use crate::live::Live;
-use crate::open::{Begun, To, follow_up, open};
-use crate::sight::Sight;
+use crate::open::{OpenProgress, To, follow_up, open};
+use crate::visibility::LookupKind;
 use crate::{Engine, Shared, cancel, troubled};
 
 /// How often a send repeats when other sends move its alias.
@@ -19,7 +19,7 @@ const TRIES: usize = 16;
 
 /// An alias that a new task takes.
 #[derive(Clone)]
-pub(crate) struct Claim {
+pub(crate) struct AliasClaim {
     pub(crate) text: Arc<str>,
     key: [u8; 32],
     /// The settled task that holds the alias now.
@@ -30,7 +30,7 @@ pub(crate) struct Claim {
     also: Option<Box<[u8; 32]>>,
 }
 
-impl Claim {
+impl AliasClaim {
     /// The task that the new task continues.
     pub(crate) fn follows(&self) -> Option<TaskId> {
         self.was.filter(|_| self.goes_on)
@@ -62,7 +62,7 @@ fn key_at(place: &CallScope, mount: &str, alias: &str) -> [u8; 32] {
 /// The task with this id, if the caller may see it.
 async fn own_id(shared: &Shared, place: &CallScope, text: &str) -> Result<Option<TaskId>, Fault> {
     let Ok(id) = text.parse::<TaskId>() else { return Ok(None) };
-    Ok(shared.visible_live(place, id, Sight::Task).await?.map(|(_, task)| task.id))
+    Ok(shared.visible_live(place, id, LookupKind::Task).await?.map(|(_, task)| task.id))
 }
 
 /// Cancels a task whose alias passes to another task. A task that settles before the request is fine too.
@@ -76,21 +76,21 @@ async fn stop(shared: &Arc<Shared>, live: &Live) -> Result<(), Fault> {
 
 /// A task as named by a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Named {
+pub(crate) struct ResolvedTask {
     pub(crate) task: TaskId,
     pub(crate) by_alias: bool,
 }
 
 impl Shared {
-    pub(crate) async fn named(&self, place: &CallScope, id: &str) -> Result<Named, Fault> {
+    pub(crate) async fn named(&self, place: &CallScope, id: &str) -> Result<ResolvedTask, Fault> {
         // Most stores never contain an alias; their readers skip the lookup.
         if self.aliases.load(Ordering::Relaxed)
             && let Some(task) = self.store.alias(key(place, id)).await.map_err(troubled)?
         {
-            return Ok(Named { task, by_alias: true });
+            return Ok(ResolvedTask { task, by_alias: true });
         }
         let task = id.parse().map_err(|_| Fault::task_not_found(id))?;
-        Ok(Named { task, by_alias: false })
+        Ok(ResolvedTask { task, by_alias: false })
     }
 }
 
@@ -103,7 +103,7 @@ impl Engine {
         agent: Arc<dyn Agent>,
         send: Send,
         idempotency: Option<(KeyUse, Time)>,
-    ) -> Result<Begun, Fault> {
+    ) -> Result<OpenProgress, Fault> {
         let text: Arc<str> = send.alias.as_deref().unwrap_or_default().into();
         let key = key(place, &text);
         let also = place.ids.as_ref().and_then(|ids| ids.also.as_ref());
@@ -152,9 +152,9 @@ impl Engine {
                 }
             }
             let (goes_on, also) = (again == Again::Continue, also.clone());
-            let claim = Claim { text: text.clone(), key, was, goes_on, also };
+            let claim = AliasClaim { text: text.clone(), key, was, goes_on, also };
             match open(shared, place, agent.clone(), send, idempotency, Some(claim)).await? {
-                Begun::Taken => continue,
+                OpenProgress::Taken => continue,
                 begun => return Ok(begun),
             }
         }

@@ -6,7 +6,7 @@ use model::{Body, Core, Epoch, Event, Limits, Opened, Refused, Seq, Shape, Task,
 
 use crate::blobs;
 
-pub(crate) struct Batch {
+pub(crate) struct EventBatch {
     pub(crate) events: Vec<Event>,
     pub(crate) commit: Commit,
 }
@@ -18,7 +18,7 @@ pub(crate) struct Stamp {
     pub(crate) epoch: Option<Epoch>,
 }
 
-impl Batch {
+impl EventBatch {
     /// The first batch of a task, and the fold after it.
     pub(crate) fn opening(
         opened: Opened,
@@ -26,7 +26,7 @@ impl Batch {
         mut bodies: Vec<Body>,
         stamp: Stamp,
         limits: &Limits,
-    ) -> Result<(Batch, Task), Refused> {
+    ) -> Result<(EventBatch, Task), Refused> {
         let blobs = blobs::stow(&mut bodies, &opened.tenant, opened.id, limits.blob_bytes);
         let id = opened.id;
         let opening = Opening {
@@ -57,7 +57,7 @@ impl Batch {
             row: Some(row),
         };
         let commit = Commit { appends: vec![append], timers, blobs, ..Commit::default() };
-        Ok((Batch { events, commit }, task))
+        Ok((EventBatch { events, commit }, task))
     }
 
     /// A batch that follows the events folded into `task`.
@@ -66,7 +66,7 @@ impl Batch {
         mut bodies: Vec<Body>,
         stamp: Stamp,
         limits: &Limits,
-    ) -> Result<Batch, Refused> {
+    ) -> Result<EventBatch, Refused> {
         let blobs = blobs::stow(&mut bodies, &task.tenant, task.id, limits.blob_bytes);
         let before = row_of(&task.core, task.status.at);
         let mut core = task.core;
@@ -91,7 +91,7 @@ impl Batch {
             row: (after != before).then_some(after),
         };
         let timers = turn_timer(task.id, Some(&task.core), &core, limits).into_iter().collect();
-        Ok(Batch { events, commit: Commit { appends: vec![append], timers, blobs, ..Commit::default() } })
+        Ok(EventBatch { events, commit: Commit { appends: vec![append], timers, blobs, ..Commit::default() } })
     }
 }
 

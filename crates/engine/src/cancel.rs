@@ -5,25 +5,25 @@ use std::time::Duration;
 
 use model::{Body, CallScope, Cancel, Fault, Kind, State, Task, TaskId};
 
-use crate::live::{Draft, Live};
+use crate::billing::TurnEnding;
+use crate::live::{AppendDraft, Live};
 use crate::pending;
-use crate::product::refuse_if_product;
-use crate::sight::Sight;
-use crate::till::Ending;
+use crate::product_tasks::refuse_if_product;
+use crate::visibility::LookupKind;
 use crate::{Engine, Shared};
 
 /// How often an operator's command checks whether the holder has stopped its agent.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// How long the turn ran is unknown when it is ended without its agent.
-const CUT_OFF: Ending = Ending { state: None, cut_off: true };
+const CUT_OFF: TurnEnding = TurnEnding { state: None, cut_off: true };
 
 impl Engine {
     /// Asks the agent to stop and returns when the task has settled, at the latest a second after the grace period.
     pub async fn cancel(&self, place: &CallScope, call: Cancel) -> Result<Arc<Task>, Fault> {
         model::depth::check(call.metadata.as_ref(), "metadata", self.shared.limits.data_depth)?;
         let id = self.shared.named(place, &call.task).await?.task;
-        let found = self.shared.visible_live(place, id, Sight::Task).await?;
+        let found = self.shared.visible_live(place, id, LookupKind::Task).await?;
         let (live, _) = found.ok_or_else(|| Fault::task_not_found(id))?;
         self.cancel_live(live, call.metadata).await
     }
@@ -53,7 +53,7 @@ impl Engine {
                 refuse_if_product(task)?;
                 let settled = task.core.is_settled();
                 let bodies = if settled { Vec::new() } else { vec![pending::status(State::Canceled, None)] };
-                Ok(Draft { ending: CUT_OFF, ..Draft::outside(bodies) })
+                Ok(AppendDraft { ending: CUT_OFF, ..AppendDraft::outside(bodies) })
             });
             match ended.await.map_err(Fault::from) {
                 // Another process has removed it.
@@ -98,7 +98,7 @@ impl Engine {
         }
         let settled = live.append(&self.shared, |task| {
             let bodies = if task.core.is_settled() { Vec::new() } else { vec![pending::status(State::Canceled, None)] };
-            Ok(Draft { ending: CUT_OFF, ..Draft::outside(bodies) })
+            Ok(AppendDraft { ending: CUT_OFF, ..AppendDraft::outside(bodies) })
         });
         settled.await.map_err(Fault::from)
     }
@@ -119,7 +119,7 @@ pub(crate) async fn request(shared: &Shared, live: &Live, metadata: Option<model
         if task.core.turn.is_none() || (shared.offline && !shared.store.is_shared()) {
             bodies.push(pending::status(State::Canceled, None));
         }
-        Ok(Draft { ending: CUT_OFF, ..Draft::outside(bodies) })
+        Ok(AppendDraft { ending: CUT_OFF, ..AppendDraft::outside(bodies) })
     });
     let task = asked.await.map_err(Fault::from)?;
     live.stop_turn();

@@ -2,7 +2,7 @@
 //!
 //! A child's id is derived from its parent's id and its key, so that the store itself refuses a second one; no other
 //! record of it is needed. It is in one list, its parent's. When a parent ends other than by completing, it is added to
-//! the [`Estate`], and a loop asks the children that still run to stop. Children whose parent ended while no process
+//! the [`OrphanQueue`], and a loop asks the children that still run to stop. Children whose parent ended while no process
 //! ran are stopped when their turns are recovered.
 
 use std::collections::VecDeque;
@@ -16,35 +16,35 @@ use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use tokio::sync::Notify;
 
-use crate::cradle::{self, Cradle};
+use crate::backoff::Backoff;
 use crate::live::TurnHandle;
 use crate::open::{To, follow_up};
-use crate::patience::Patience;
-use crate::sight::Sight;
+use crate::pending_children::{self, PendingChildren};
+use crate::visibility::LookupKind;
 use crate::{Engine, Shared, blobs, cancel, modes, troubled};
 
 /// Children read at once.
 const PAGE: u32 = 100;
 
 /// The children of one task, for the turn that opens them.
-pub(crate) struct Nursery {
+pub(crate) struct ChildTasks {
     shared: Weak<Shared>,
     parent: TaskId,
     tenant: Arc<str>,
     owner: Arc<str>,
     dialect: Arc<str>,
-    cradle: Arc<Cradle>,
+    pending_children: Arc<PendingChildren>,
 }
 
 /// A turn's access to its children. Every turn has one and few open children, so creating it is cheap.
 pub(crate) fn of(shared: &Arc<Shared>, parent: &Task, turn: &TurnHandle) -> Arc<dyn Children> {
-    Arc::new(Nursery {
+    Arc::new(ChildTasks {
         shared: Arc::downgrade(shared),
         parent: parent.id,
         tenant: parent.tenant.clone(),
         owner: parent.owner.clone(),
         dialect: parent.dialect.clone(),
-        cradle: turn.cradle.clone(),
+        pending_children: turn.pending_children.clone(),
     })
 }
 
@@ -65,7 +65,7 @@ fn gone() -> Fault {
     Fault::new(Kind::Unavailable, "the server is shutting down; try again shortly")
 }
 
-impl Nursery {
+impl ChildTasks {
     fn place(&self) -> CallScope {
         let (tenant, name) = (self.tenant.clone(), self.owner.clone());
         let caller = Caller { tenant, name, authenticated: true, scopes: Arc::default() };
@@ -94,7 +94,7 @@ impl Nursery {
     }
 }
 
-impl Children for Nursery {
+impl Children for ChildTasks {
     fn id(&self, key: &str) -> TaskId {
         id(self.parent, key)
     }
@@ -108,7 +108,7 @@ impl Children for Nursery {
         }
         let place = CallScope { agent: child.agent, ..self.place() };
         let send = Send { context: Some(child.context), ..Send::new(child.message) };
-        let told = cradle::lay(&shared, &self.cradle, &place, agent, send, id)?;
+        let told = pending_children::lay(&shared, &self.pending_children, &place, agent, send, id)?;
         let store = shared.store.clone();
         Ok(Box::pin(async move {
             let over = match told.await.map_err(|_| gone())?? {
@@ -138,8 +138,10 @@ impl Children for Nursery {
 
     fn tell(&self, child: TaskId, message: Message) -> Future<'static, Result<(), Fault>> {
         self.detached(move |shared, mut place| async move {
-            let (_, task) =
-                shared.visible_live(&place, child, Sight::Task).await?.ok_or_else(|| Fault::task_not_found(child))?;
+            let (_, task) = shared
+                .visible_live(&place, child, LookupKind::Task)
+                .await?
+                .ok_or_else(|| Fault::task_not_found(child))?;
             if task.history.iter().any(|said| said.id == message.id) {
                 return Ok(());
             }
@@ -181,12 +183,12 @@ pub(crate) async fn stop(shared: &Arc<Shared>, task: TaskId) -> Result<(), Fault
 
 /// Parents that ended other than by completing, whose children must be stopped.
 #[derive(Default)]
-pub(crate) struct Estate {
+pub(crate) struct OrphanQueue {
     parents: Mutex<VecDeque<TaskId>>,
     told: Notify,
 }
 
-impl Estate {
+impl OrphanQueue {
     /// A task has settled. After a completed task no children are left to stop.
     pub(crate) fn settled(&self, task: &Task) {
         if task.state() != State::Completed && has(task) {
@@ -201,11 +203,11 @@ impl Estate {
 }
 
 /// Stops the children of parents that have ended.
-pub(crate) async fn see_to_estates(shared: Arc<Shared>) {
+pub(crate) async fn stop_orphans(shared: Arc<Shared>) {
     loop {
-        let Some(parent) = shared.estate.next() else {
+        let Some(parent) = shared.orphans.next() else {
             tokio::select! {
-                () = shared.estate.told.notified() => continue,
+                () = shared.orphans.told.notified() => continue,
                 () = shared.stopped.cancelled() => return,
             }
         };
@@ -229,11 +231,11 @@ async fn stop_all(shared: &Arc<Shared>, parent: TaskId) -> Result<(), Fault> {
                 limit: PAGE,
                 count: false,
             };
-            let mut patience = Patience::new();
+            let mut backoff = Backoff::new();
             let page = loop {
                 match shared.store.list(query.clone()).await {
                     Ok(page) => break page,
-                    Err(trouble) => patience.pause(shared, parent, trouble).await.map_err(troubled)?,
+                    Err(trouble) => backoff.pause(shared, parent, trouble).await.map_err(troubled)?,
                 }
             };
             for (child, _) in &page.tasks {
@@ -262,7 +264,7 @@ impl Engine {
     /// The scope in which callers that may see the task can read, list and follow its children.
     pub async fn children(&self, place: &CallScope, parent: &str) -> Result<CallScope, Fault> {
         let id = self.shared.named(place, parent).await?.task;
-        let found = self.shared.visible_live(place, id, Sight::Task).await?;
+        let found = self.shared.visible_live(place, id, LookupKind::Task).await?;
         let (_, task) = found.ok_or_else(|| Fault::task_not_found(parent))?;
         let reads = vec![View::child(task.id)];
         Ok(CallScope { views: Vec::new(), reads, ..place.clone() })

@@ -15,7 +15,7 @@ use model::{Fault, Kind};
 use tokio::sync::oneshot;
 
 use crate::Shared;
-use crate::patience::Patience;
+use crate::backoff::Backoff;
 
 tokio::task_local! {
     /// The caller that waits for this work, until it is answered.
@@ -61,7 +61,7 @@ pub(crate) async fn read_back<'a, T>(
     read: impl Fn() -> Future<'a, Result<T, StoreError>>,
 ) -> Result<T, StoreError> {
     let bounded = shared.store.answers_within().is_some();
-    let mut patience = Patience::new();
+    let mut backoff = Backoff::new();
     loop {
         let mut decided = shared.store.decided();
         let decided = match (&mut decided).now_or_never() {
@@ -81,7 +81,7 @@ pub(crate) async fn read_back<'a, T>(
         if bounded {
             tell_caller();
         }
-        patience.pause(shared, &what, unread).await?;
+        backoff.pause(shared, &what, unread).await?;
     }
 }
 

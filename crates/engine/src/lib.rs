@@ -3,14 +3,15 @@
 //! A task's state is its log in the store; every module is either a writer of that log (`batch`, `turn`) or a cursor on
 //! it (`subscription`, `reading`). Nothing is visible to a caller before it is committed.
 //!
+//! * `builder`: the parts that an engine starts with
 //! * `open`: a message opens a task or continues one, and a turn begins
 //! * `turn`: one run of an agent, whose output is written to the log
 //! * `live`: a task in use in this process: its fold, its newest events, the lock of its one writer
 //! * `memory`: the memory of all live tasks
 //! * `children`: tasks that a turn opens
-//! * `sight`: visibility of tasks
-//! * `product`: tasks without turns, changed together with their product's records
-//! * `till`: the reservation for a turn with a price, settled exactly once
+//! * `visibility`: visibility of tasks
+//! * `product_tasks`: tasks without turns, changed together with their product's records
+//! * `billing`: the reservation for a turn with a price, settled exactly once
 //! * `push`, `outbox`: webhooks, as cursors on logs
 //! * `secrets`: the server's own keys, encrypted at rest
 //! * `recovery`, `timers`, `replicas`: the effects of a restart, of time, and of other processes
@@ -18,23 +19,25 @@
 //! The engine knows no wire, no concrete store and no concrete agent.
 
 mod alias;
+mod backoff;
 mod batch;
+mod billing;
 mod blobs;
+mod builder;
 mod cancel;
 mod children;
 mod clock;
 mod committed;
 mod conversation;
-mod cradle;
 mod doubt;
 mod live;
 mod memory;
 mod modes;
 mod open;
 mod outbox;
-mod patience;
 mod pending;
-mod product;
+mod pending_children;
+mod product_tasks;
 mod push;
 mod reading;
 mod recovery;
@@ -42,12 +45,11 @@ mod registry;
 mod replicas;
 pub mod secrets;
 mod setbacks;
-mod sight;
 mod stranded;
 mod subscription;
-mod till;
 mod timers;
 mod turn;
+mod visibility;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -62,18 +64,18 @@ use model::ports::store::{Health, Store, StoreError};
 use model::ports::webhook::WebhookSender;
 use model::ports::worker::WorkerQueue;
 use model::{Fault, Kind, Limits, MemoryBudget, TaskId};
-use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore, broadcast};
 use tokio_util::sync::CancellationToken;
 
+pub use builder::EngineBuilder;
 pub use committed::Committed;
 pub use conversation::Answers;
-pub use open::Answer;
-pub use product::{Along, Birth, Moved, Unmoved};
-pub use push::{Delivery, PushAnswer};
-pub use reading::Listing;
+pub use open::SendAnswer;
+pub use product_tasks::{Along, Birth, Moved, Unmoved};
+pub use push::{DeliveryStatus, PushAnswer};
+pub use reading::TaskListing;
 pub use setbacks::{Chore, Setback};
-pub use subscription::{Item, States, Subscription};
+pub use subscription::{States, Subscription, SubscriptionItem};
 
 /// A handle on the engine; cheap to clone.
 #[derive(Clone)]
@@ -95,7 +97,7 @@ struct Shared {
     courier: Option<Arc<dyn WebhookSender>>,
     outbox: outbox::Outbox,
     clock: clock::Clock,
-    changes: broadcast::Sender<Change>,
+    changes: broadcast::Sender<RemoteChange>,
     lives: Arc<registry::Registry>,
     /// Limits concurrent reads of long logs for a single answer.
     long_reads: Semaphore,
@@ -105,12 +107,12 @@ struct Shared {
     /// Notified whenever a turn ends, for draining.
     turn_ended: Notify,
     alarm: timers::Alarm,
-    products: product::Products,
+    products: product_tasks::Products,
     /// Settles the reservations of turns.
     books: OnceLock<Arc<dyn Settlement>>,
     /// Encrypts the server's own secrets.
     sealer: OnceLock<Arc<dyn Sealer>>,
-    estate: children::Estate,
+    orphans: children::OrphanQueue,
     setbacks: setbacks::Setbacks,
     /// The store's count of removed tasks, as far as this process removed them or received hints.
     removed: AtomicU64,
@@ -167,7 +169,7 @@ pub struct Figures {
 
 /// A change by other processes of a shared store that listeners outside the engine must follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum RemoteChange {
     /// The task was removed.
     Removed(TaskId),
     /// Access keys were, or may have been, created or changed.
@@ -180,9 +182,9 @@ pub enum Change {
 const CHANGES: usize = 1_024;
 
 /// An agent's public properties.
-pub struct Shown(Arc<dyn Agent>);
+pub struct AgentProfile(Arc<dyn Agent>);
 
-impl std::ops::Deref for Shown {
+impl std::ops::Deref for AgentProfile {
     type Target = Profile;
     fn deref(&self) -> &Profile {
         self.0.profile()
@@ -190,100 +192,6 @@ impl std::ops::Deref for Shown {
 }
 
 impl Engine {
-    /// Starts the engine on a store: recovers interrupted turns, then serves timers and retention. Without a courier
-    /// there are no push notifications.
-    pub async fn start(
-        store: Arc<dyn Store>,
-        agents: Vec<Arc<dyn Agent>>,
-        limits: Limits,
-        courier: Option<Arc<dyn WebhookSender>>,
-    ) -> Result<Engine, Fault> {
-        Engine::start_with(store, agents, limits, courier, Handle::current()).await
-    }
-
-    /// Like [`Engine::start`], with webhooks delivered on another runtime, so that they do not delay callers.
-    pub async fn start_with(
-        store: Arc<dyn Store>,
-        agents: Vec<Arc<dyn Agent>>,
-        limits: Limits,
-        courier: Option<Arc<dyn WebhookSender>>,
-        errands: Handle,
-    ) -> Result<Engine, Fault> {
-        Engine::start_paid(store, agents, limits, courier, errands, None).await
-    }
-
-    /// Like [`Engine::start_with`], with books that settle reservations: a recovered turn may have one.
-    pub async fn start_paid(
-        store: Arc<dyn Store>,
-        agents: Vec<Arc<dyn Agent>>,
-        limits: Limits,
-        courier: Option<Arc<dyn WebhookSender>>,
-        errands: Handle,
-        books: Option<Arc<dyn Settlement>>,
-    ) -> Result<Engine, Fault> {
-        let engine = Engine::new(store, agents, limits, courier, false);
-        if let Some(books) = books {
-            engine.set_books(books);
-        }
-        let aliases = engine.health().await?.aliases > 0;
-        engine.shared.aliases.fetch_or(aliases, Ordering::Relaxed);
-        outbox::start(&engine.shared, &errands).await?;
-        recovery::recover(&engine.shared).await?;
-        tokio::spawn(children::see_to_estates(engine.shared.clone()));
-        tokio::spawn(timers::run(engine.shared.clone()));
-        tokio::spawn(timers::sweep(engine.shared.clone()));
-        if engine.shared.store.is_shared() {
-            tokio::spawn(replicas::run(engine.shared.clone()));
-        }
-        Ok(engine)
-    }
-
-    /// Opens the data without serving it: no agents, no recovery, no timers. For operators while no server runs.
-    pub fn offline(store: Arc<dyn Store>, limits: Limits) -> Engine {
-        Engine::new(store, Vec::new(), limits, None, true)
-    }
-
-    fn new(
-        store: Arc<dyn Store>,
-        agents: Vec<Arc<dyn Agent>>,
-        limits: Limits,
-        courier: Option<Arc<dyn WebhookSender>>,
-        offline: bool,
-    ) -> Engine {
-        let clock = clock::Clock::new(store.clone());
-        // In a shared store another process may write the first alias at any time.
-        let aliases = AtomicBool::new(store.is_shared());
-        let lives = Arc::new(registry::Registry::new(limits.live_bytes));
-        let readers = MemoryBudget::new(limits.live_bytes / 2);
-        let shared = Shared {
-            store,
-            agents: ArcSwap::from_pointee(by_name(agents)),
-            limits,
-            courier,
-            outbox: outbox::Outbox::default(),
-            clock,
-            changes: broadcast::Sender::new(CHANGES),
-            lives,
-            long_reads: Semaphore::new(reading::LONG_READS),
-            readers,
-            running: AtomicUsize::new(0),
-            turn_ended: Notify::new(),
-            alarm: timers::Alarm::default(),
-            products: product::Products::default(),
-            books: OnceLock::new(),
-            sealer: OnceLock::new(),
-            estate: children::Estate::default(),
-            setbacks: setbacks::Setbacks::default(),
-            removed: AtomicU64::new(0),
-            draining: AtomicBool::new(false),
-            aliases,
-            offline,
-            stopped: CancellationToken::new(),
-            stats: Stats::default(),
-        };
-        Engine { shared: Arc::new(shared) }
-    }
-
     /// Sets the books that settle the reservations of turns; a second call has no effect.
     pub fn set_books(&self, books: Arc<dyn Settlement>) {
         if self.shared.books.set(books).is_err() {
@@ -323,8 +231,8 @@ impl Engine {
         self.shared.agents.load().values().cloned().collect()
     }
 
-    pub fn profile(&self, agent: &str) -> Option<Shown> {
-        self.shared.agents.load().get(agent).cloned().map(Shown)
+    pub fn profile(&self, agent: &str) -> Option<AgentProfile> {
+        self.shared.agents.load().get(agent).cloned().map(AgentProfile)
     }
 
     /// The agents that an agent works with, including the members of its members, each once; empty for most agents.
@@ -366,7 +274,7 @@ impl Engine {
     }
 
     /// Subscribes to the changes of other processes.
-    pub fn changes(&self) -> broadcast::Receiver<Change> {
+    pub fn changes(&self) -> broadcast::Receiver<RemoteChange> {
         self.shared.changes.subscribe()
     }
 

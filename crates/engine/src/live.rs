@@ -15,15 +15,15 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, OnceCell, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::batch::{Batch, Stamp};
+use crate::backoff::Backoff;
+use crate::batch::{EventBatch, Stamp};
+use crate::billing::{self, TurnEnding};
 use crate::committed::Committed;
-use crate::cradle::Cradle;
 use crate::memory;
-use crate::patience::Patience;
-use crate::product::Along;
+use crate::pending_children::PendingChildren;
+use crate::product_tasks::Along;
 use crate::push::{self, Registration};
 use crate::registry::Registry;
-use crate::till::{self, Ending};
 use crate::{Shared, doubt, troubled};
 
 pub(crate) struct Live {
@@ -66,13 +66,13 @@ pub(crate) struct TurnHandle {
     /// Another process has taken or ended the turn.
     pub(crate) lost: CancellationToken,
     /// The children it is about to open.
-    pub(crate) cradle: Arc<Cradle>,
+    pub(crate) pending_children: Arc<PendingChildren>,
 }
 
 impl TurnHandle {
     pub(crate) fn new() -> TurnHandle {
         let (cancel, lost) = (CancellationToken::new(), CancellationToken::new());
-        TurnHandle { cancel, timed_out: Arc::default(), lost, cradle: Arc::default() }
+        TurnHandle { cancel, timed_out: Arc::default(), lost, pending_children: Arc::default() }
     }
 
     pub(crate) fn cancelled(&self) -> Cancelled {
@@ -83,7 +83,7 @@ impl TurnHandle {
 
 /// The reason an append did not happen.
 #[derive(Debug)]
-pub(crate) enum Failed {
+pub(crate) enum AppendError {
     /// The draft returned a fault.
     Fault(Fault),
     /// Another holder has the turn.
@@ -94,14 +94,14 @@ pub(crate) enum Failed {
     Trouble(StoreError),
 }
 
-impl From<Failed> for Fault {
-    fn from(failed: Failed) -> Fault {
+impl From<AppendError> for Fault {
+    fn from(failed: AppendError) -> Fault {
         match failed {
-            Failed::Fault(fault) => fault,
-            Failed::Lost => Fault::internal("another process holds this turn"),
-            Failed::Met(met) => Fault::internal(format!("an append met what it did not ask for: {met:?}")),
-            Failed::Key(_) => Fault::internal("an idempotency key conflict was not handled"),
-            Failed::Trouble(trouble) => troubled(trouble),
+            AppendError::Fault(fault) => fault,
+            AppendError::Lost => Fault::internal("another process holds this turn"),
+            AppendError::Met(met) => Fault::internal(format!("an append met what it did not ask for: {met:?}")),
+            AppendError::Key(_) => Fault::internal("an idempotency key conflict was not handled"),
+            AppendError::Trouble(trouble) => troubled(trouble),
         }
     }
 }
@@ -120,7 +120,7 @@ pub(crate) struct Tried {
 
 /// The events to append, and the writes that go with them.
 #[derive(Default)]
-pub(crate) struct Draft {
+pub(crate) struct AppendDraft {
     pub(crate) bodies: Vec<Body>,
     pub(crate) key: Option<(KeyUse, model::Time)>,
     /// Set by a turn's holder and when a turn starts: takes or keeps the hold of the turn.
@@ -130,20 +130,20 @@ pub(crate) struct Draft {
     /// A product's changes.
     pub(crate) along: Option<Along>,
     /// How the events end a turn with a reservation.
-    pub(crate) ending: Ending,
+    pub(crate) ending: TurnEnding,
     /// Commits that open children.
     pub(crate) births: Vec<Commit>,
 }
 
-impl Draft {
+impl AppendDraft {
     /// Events from outside a turn: a message, a cancel request.
-    pub(crate) fn outside(bodies: Vec<Body>) -> Draft {
-        Draft { bodies, ..Draft::default() }
+    pub(crate) fn outside(bodies: Vec<Body>) -> AppendDraft {
+        AppendDraft { bodies, ..AppendDraft::default() }
     }
     /// Events from the turn's holder, or that begin a turn.
-    pub(crate) fn held(bodies: Vec<Body>, task: &Task, store: &dyn Store) -> Draft {
+    pub(crate) fn held(bodies: Vec<Body>, task: &Task, store: &dyn Store) -> AppendDraft {
         let begun = bodies.iter().filter(|body| matches!(body, Body::TurnStarted { .. })).count() as u32;
-        Draft { bodies, epoch: Some(store.hold(task.core.starts + begun)), ..Draft::default() }
+        AppendDraft { bodies, epoch: Some(store.hold(task.core.starts + begun)), ..AppendDraft::default() }
     }
 }
 
@@ -314,8 +314,8 @@ impl Live {
     pub(crate) async fn append(
         &self,
         shared: &Shared,
-        draft: impl FnMut(&Task) -> Result<Draft, Fault>,
-    ) -> Result<Arc<Task>, Failed> {
+        draft: impl FnMut(&Task) -> Result<AppendDraft, Fault>,
+    ) -> Result<Arc<Task>, AppendError> {
         self.append_again(shared, &mut None, draft).await
     }
 
@@ -325,9 +325,9 @@ impl Live {
         &self,
         shared: &Shared,
         tried: &mut Option<Tried>,
-        mut draft: impl FnMut(&Task) -> Result<Draft, Fault>,
-    ) -> Result<Arc<Task>, Failed> {
-        let _one_writer = self.hold(shared).await.map_err(Failed::Trouble)?;
+        mut draft: impl FnMut(&Task) -> Result<AppendDraft, Fault>,
+    ) -> Result<Arc<Task>, AppendError> {
+        let _one_writer = self.hold(shared).await.map_err(AppendError::Trouble)?;
         if self.was_appended(shared, tried.as_ref()).await?
             && let Some(own) = tried.take()
         {
@@ -336,26 +336,26 @@ impl Live {
         let mut unsettled = false;
         loop {
             if self.is_gone() {
-                return Err(Failed::Fault(Fault::task_not_found(self.id)));
+                return Err(AppendError::Fault(Fault::task_not_found(self.id)));
             }
-            let task = self.snapshot().map_err(Failed::Fault)?;
-            let mut draft = draft(&task).map_err(Failed::Fault)?;
+            let task = self.snapshot().map_err(AppendError::Fault)?;
+            let mut draft = draft(&task).map_err(AppendError::Fault)?;
             if draft.bodies.is_empty() {
                 return Ok(task);
             }
             let stamp = Stamp { now: shared.clock.now(), epoch: draft.epoch };
             let closing = if task.due.is_some() && !unsettled {
-                till::close(shared.books.get(), &task, &mut draft.bodies, draft.ending, stamp.now)
+                billing::close(shared.books.get(), &task, &mut draft.bodies, draft.ending, stamp.now)
             } else {
                 None
             };
-            let Batch { events, mut commit } = Batch::following(&task, draft.bodies, stamp, &shared.limits)
-                .map_err(|refused| Failed::Fault(Fault::internal(refused)))?;
+            let EventBatch { events, mut commit } = EventBatch::following(&task, draft.bodies, stamp, &shared.limits)
+                .map_err(|refused| AppendError::Fault(Fault::internal(refused)))?;
             let expected = task.seq();
             drop(task);
             let push = draft.push.map(|push| (push.progress(expected.next(), false), push));
             if let Some((progress, push)) = &push {
-                push::room(shared, self.id, &push.id).await.map_err(Failed::Fault)?;
+                push::room(shared, self.id, &push.id).await.map_err(AppendError::Fault)?;
                 commit.push.push(push.put(progress.clone()));
             }
             // The settlement goes first: it may free funds that the next reservation needs.
@@ -379,11 +379,11 @@ impl Live {
                 Outcome::Done => {}
                 // A child that exists already.
                 Outcome::Conflict(met @ (Conflict::Seq(task, _) | Conflict::Epoch(task, _))) if task != self.id => {
-                    return Err(Failed::Met(met));
+                    return Err(AppendError::Met(met));
                 }
                 // The log is shorter than the known fold: the task was purged.
                 Outcome::Conflict(Conflict::Seq(_, now)) if now < expected => {
-                    return Err(Failed::Fault(Fault::task_not_found(self.id)));
+                    return Err(AppendError::Fault(Fault::task_not_found(self.id)));
                 }
                 Outcome::Conflict(Conflict::Seq(..)) => {
                     let own = tried.take();
@@ -398,13 +398,15 @@ impl Live {
                 // Another process started a turn. The log shows a holder that its turn is lost.
                 Outcome::Conflict(Conflict::Epoch(..)) => {
                     if self.catch_up(shared).await? == expected {
-                        return Err(Failed::Lost);
+                        return Err(AppendError::Lost);
                     }
                     continue;
                 }
-                Outcome::Conflict(Conflict::Key(key)) => return Err(Failed::Key(key)),
+                Outcome::Conflict(Conflict::Key(key)) => return Err(AppendError::Key(key)),
                 Outcome::Conflict(met)
-                    if closing.as_ref().is_some_and(|closing| till::is_about(closing, draft.along.as_ref(), &met)) =>
+                    if closing
+                        .as_ref()
+                        .is_some_and(|closing| billing::is_about(closing, draft.along.as_ref(), &met)) =>
                 {
                     tracing::error!(task = %self.id, "what was set aside for a turn cannot be ended: {met:?}; run rialto market verify");
                     unsettled = true;
@@ -412,15 +414,15 @@ impl Live {
                 }
                 Outcome::Conflict(
                     met @ (Conflict::Alias(_) | Conflict::Record(..) | Conflict::Funds(..) | Conflict::Entry(_)),
-                ) => return Err(Failed::Met(met)),
-                Outcome::Refused(trouble) => return Err(Failed::Trouble(trouble)),
+                ) => return Err(AppendError::Met(met)),
+                Outcome::Refused(trouble) => return Err(AppendError::Trouble(trouble)),
                 Outcome::Unknown(trouble) => {
                     let own = Tried { events, timers, push };
                     if self.is_in_log(shared, &own.events).await? {
                         return self.appended(shared, own);
                     }
                     *tried = Some(own);
-                    return Err(Failed::Trouble(trouble));
+                    return Err(AppendError::Trouble(trouble));
                 }
             }
             return self.appended(shared, Tried { events, timers, push });
@@ -428,16 +430,16 @@ impl Live {
     }
 
     /// After a successful append: updates the fold and notifies readers.
-    fn appended(&self, shared: &Shared, own: Tried) -> Result<Arc<Task>, Failed> {
+    fn appended(&self, shared: &Shared, own: Tried) -> Result<Arc<Task>, AppendError> {
         let Tried { mut events, timers, push } = own;
         shared.alarm.set(&timers);
         shared.count(&events);
         // Events in doubt may have been read from the store meanwhile.
-        let known = self.snapshot().map_err(Failed::Fault)?.seq();
+        let known = self.snapshot().map_err(AppendError::Fault)?.seq();
         events.retain(|event| event.seq > known);
-        let task = self.absorb(shared, events).map_err(Failed::Fault)?;
+        let task = self.absorb(shared, events).map_err(AppendError::Fault)?;
         if task.core.is_settled() {
-            shared.estate.settled(&task);
+            shared.orphans.settled(&task);
         }
         if let Some((progress, push)) = push {
             push.begin(shared, progress);
@@ -446,7 +448,7 @@ impl Live {
     }
 
     /// Whether an append with unknown outcome is in the log after all.
-    async fn was_appended(&self, shared: &Shared, tried: Option<&Tried>) -> Result<bool, Failed> {
+    async fn was_appended(&self, shared: &Shared, tried: Option<&Tried>) -> Result<bool, AppendError> {
         match tried {
             Some(own) => self.is_in_log(shared, &own.events).await,
             None => Ok(false),
@@ -454,11 +456,11 @@ impl Live {
     }
 
     /// After an unknown outcome: whether the log has the row we tried to write. Waits until that is decided.
-    async fn is_in_log(&self, shared: &Shared, events: &[Event]) -> Result<bool, Failed> {
+    async fn is_in_log(&self, shared: &Shared, events: &[Event]) -> Result<bool, AppendError> {
         let Some(first) = events.first() else { return Ok(false) };
         let before = Seq(first.seq.0 - 1);
         let kept = doubt::read_back(shared, self.id, || shared.store.events(self.id, before, usize::MAX)).await;
-        let mut kept = kept.map_err(Failed::Trouble)?;
+        let mut kept = kept.map_err(AppendError::Trouble)?;
         kept.truncate(events.len());
         Ok(stored::encode(&kept) == stored::encode(events))
     }
@@ -485,15 +487,15 @@ impl Live {
     }
 
     /// Reads the events of other writers, and returns the log's length. Only for the holder of `writing`.
-    async fn catch_up(&self, shared: &Shared) -> Result<Seq, Failed> {
+    async fn catch_up(&self, shared: &Shared) -> Result<Seq, AppendError> {
         loop {
-            let before = self.snapshot().map_err(Failed::Fault)?.core;
+            let before = self.snapshot().map_err(AppendError::Fault)?.core;
             let events = shared.store.events(self.id, before.seq, shared.limits.tail_bytes).await;
-            let events = events.map_err(Failed::Trouble)?;
+            let events = events.map_err(AppendError::Trouble)?;
             if events.is_empty() {
                 return Ok(before.seq);
             }
-            let after = self.absorb(shared, events).map_err(Failed::Fault)?.core;
+            let after = self.absorb(shared, events).map_err(AppendError::Fault)?.core;
             // The turn that runs here is still ours unless another process has started or ended it.
             if (before.turn.is_some() && before.starts != after.starts) || after.turn.is_none() {
                 if let Some(turn) = self.turn() {
@@ -511,13 +513,13 @@ impl Live {
             return Ok(());
         }
         let read = async {
-            let _one_writer = self.hold(shared).await.map_err(Failed::Trouble)?;
+            let _one_writer = self.hold(shared).await.map_err(AppendError::Trouble)?;
             self.catch_up(shared).await.map(drop)
         };
         let read = match shared.store.answers_within() {
             None => read.await,
             // The wait for the lock and the read share one bound.
-            Some(bound) => tokio::time::timeout(bound, read).await.unwrap_or(Err(Failed::Trouble(undecided()))),
+            Some(bound) => tokio::time::timeout(bound, read).await.unwrap_or(Err(AppendError::Trouble(undecided()))),
         };
         read.map_err(Fault::from)
     }
@@ -550,15 +552,17 @@ impl Live {
 
     /// Catches up, retrying as long as the store is in trouble.
     async fn read_on(&self, shared: &Shared) -> Result<(), Fault> {
-        let mut patience = Patience::new();
+        let mut backoff = Backoff::new();
         loop {
             let caught_up = match self.hold(shared).await {
                 Ok(_one_writer) => self.catch_up(shared).await,
-                Err(trouble) => Err(Failed::Trouble(trouble)),
+                Err(trouble) => Err(AppendError::Trouble(trouble)),
             };
             match caught_up {
                 Ok(_) => return Ok(()),
-                Err(Failed::Trouble(trouble)) => patience.pause(shared, self.id, trouble).await.map_err(troubled)?,
+                Err(AppendError::Trouble(trouble)) => {
+                    backoff.pause(shared, self.id, trouble).await.map_err(troubled)?
+                }
                 Err(failed) => return Err(failed.into()),
             }
         }

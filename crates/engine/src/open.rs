@@ -13,15 +13,15 @@ use model::{
 };
 use sha2::{Digest, Sha256};
 
-use crate::alias::Claim;
-use crate::batch::{Batch, Stamp};
-use crate::live::{Draft, Failed, Live, TurnHandle};
+use crate::alias::AliasClaim;
+use crate::batch::{EventBatch, Stamp};
+use crate::billing::{self, Reserved};
+use crate::live::{AppendDraft, AppendError, Live, TurnHandle};
 use crate::pending::{self, Pending};
 use crate::push::{self, Registration};
-use crate::sight::Sight;
 use crate::subscription::{Subscription, Until};
-use crate::till::{self, Reserved};
-use crate::turn::{self, Run};
+use crate::turn::{self, TurnRun};
+use crate::visibility::LookupKind;
 use crate::{Engine, RunningTurn, Shared, children, clock, conversation, doubt, modes, troubled};
 
 /// How long a send that does not wait gives an agent to decide between a task and a direct reply.
@@ -29,13 +29,13 @@ const FIRST_WORD: Duration = Duration::from_millis(100);
 
 /// The answer to a send.
 #[derive(Clone, Debug)]
-pub enum Answer {
+pub enum SendAnswer {
     Task(Arc<Task>),
     Reply(Reply),
 }
 
 /// The progress of a send before its caller has to wait.
-pub(crate) enum Begun {
+pub(crate) enum OpenProgress {
     /// Opened and at rest in one commit; the task was never live.
     Over { task: Arc<Task>, events: Vec<Event> },
     /// A turn runs; `at` is the task as of the message.
@@ -47,16 +47,16 @@ pub(crate) enum Begun {
 }
 
 impl Engine {
-    pub async fn send(&self, place: &CallScope, send: Send) -> Result<Answer, Fault> {
+    pub async fn send(&self, place: &CallScope, send: Send) -> Result<SendAnswer, Fault> {
         let wait = send.wait;
         match self.begin(place, send).await? {
-            Begun::Over { task, .. } => answer(&task),
-            Begun::Going { live, .. } => self.answer_from(live, wait).await,
-            Begun::Repeat { task, .. } => {
+            OpenProgress::Over { task, .. } => answer(&task),
+            OpenProgress::Going { live, .. } => self.answer_from(live, wait).await,
+            OpenProgress::Repeat { task, .. } => {
                 let live = self.shared.live(task).await?.ok_or_else(|| Fault::task_not_found(task))?;
                 self.answer_from(live, wait).await
             }
-            Begun::Taken => Err(alias_lost()),
+            OpenProgress::Taken => Err(alias_lost()),
         }
     }
 
@@ -81,14 +81,14 @@ impl Engine {
         // A streaming caller does not wait for the answer.
         let send = Send { wait: Wait::Exists, ..send };
         match self.begin(place, send).await? {
-            Begun::Over { events, .. } => Subscription::of_finished(events, stopped),
-            Begun::Going { live, at } => Ok(Subscription::new(self.shared.clone(), live, at, until)),
-            Begun::Repeat { task, seq } => self.resume(place, EventId { task, seq }, None, until).await,
-            Begun::Taken => Err(alias_lost()),
+            OpenProgress::Over { events, .. } => Subscription::of_finished(events, stopped),
+            OpenProgress::Going { live, at } => Ok(Subscription::new(self.shared.clone(), live, at, until)),
+            OpenProgress::Repeat { task, seq } => self.resume(place, EventId { task, seq }, None, until).await,
+            OpenProgress::Taken => Err(alias_lost()),
         }
     }
 
-    async fn begin(&self, place: &CallScope, send: Send) -> Result<Begun, Fault> {
+    async fn begin(&self, place: &CallScope, send: Send) -> Result<OpenProgress, Fault> {
         self.shared.refuse_if_draining()?;
         if place.reads.is_empty() {
             let message = format!("this credential is not bound to {}", place.agent);
@@ -148,16 +148,16 @@ impl Engine {
     }
 
     /// The earlier request with this key, if there is one.
-    async fn repeated(&self, key: Option<(KeyUse, Time)>) -> Result<Option<Begun>, Fault> {
+    async fn repeated(&self, key: Option<(KeyUse, Time)>) -> Result<Option<OpenProgress>, Fault> {
         let Some((fresh, not_before)) = key else { return Ok(None) };
         let known = self.shared.store.key(fresh.key, not_before).await.map_err(troubled)?;
         let Some(known) = known else { return Ok(None) };
         same_request(&known, &fresh)?;
-        Ok(Some(Begun::Repeat { task: known.task, seq: known.seq }))
+        Ok(Some(OpenProgress::Repeat { task: known.task, seq: known.seq }))
     }
 
     /// Waits as the caller asked, then answers.
-    async fn answer_from(&self, live: Arc<Live>, wait: Wait) -> Result<Answer, Fault> {
+    async fn answer_from(&self, live: Arc<Live>, wait: Wait) -> Result<SendAnswer, Fault> {
         match wait {
             Wait::Exists => {
                 // An agent that answers with a message usually does so at once; a slower one is shown as a task.
@@ -190,12 +190,12 @@ impl Engine {
     }
 }
 
-pub(crate) fn answer(task: &Arc<Task>) -> Result<Answer, Fault> {
+pub(crate) fn answer(task: &Arc<Task>) -> Result<SendAnswer, Fault> {
     match (&task.reply, task.core.shape) {
         (Some(message), Shape::Reply) => {
-            Ok(Answer::Reply(Reply { message: message.clone(), context: task.context.clone(), exchange: task.id }))
+            Ok(SendAnswer::Reply(Reply { message: message.clone(), context: task.context.clone(), exchange: task.id }))
         }
-        (_, Shape::Task) => Ok(Answer::Task(task.clone())),
+        (_, Shape::Task) => Ok(SendAnswer::Task(task.clone())),
         (_, Shape::Undecided | Shape::Reply) => {
             Err(Fault::new(Kind::Unavailable, "the server is shutting down; try again shortly").retry_after(2))
         }
@@ -211,7 +211,7 @@ async fn reveal(shared: &Shared, live: &Live) -> Result<Arc<Task>, Fault> {
     let shown = live.append(shared, |task| {
         let undecided = task.core.shape == Shape::Undecided;
         let bodies = if undecided { vec![pending::status(State::Submitted, None)] } else { Vec::new() };
-        Ok(Draft::outside(bodies))
+        Ok(AppendDraft::outside(bodies))
     });
     shown.await.map_err(Fault::from)
 }
@@ -246,10 +246,11 @@ pub(crate) async fn open(
     agent: Arc<dyn Agent>,
     send: Send,
     key: Option<(KeyUse, Time)>,
-    alias: Option<Claim>,
-) -> Result<Begun, Fault> {
+    alias: Option<AliasClaim>,
+) -> Result<OpenProgress, Fault> {
     let id = key.map_or_else(clock::task_id, |(key, _)| key.task);
-    let (start, runs_ahead) = Start::new(shared, place, &agent, send, Name { id, key, alias, is_child: false })?;
+    let (start, runs_ahead) =
+        OpeningCommit::new(shared, place, &agent, send, NewTaskIds { id, key, alias, is_child: false })?;
     if !runs_ahead {
         let shared = shared.clone();
         return Shared::detached(async move { commit_first(&shared, agent, start).await }).await;
@@ -270,9 +271,9 @@ pub(crate) async fn open(
         let mut running = shared.take_turn()?;
         let (turn, whole) = (start.turn, start.whole);
         let begun = commit_opening(&shared, start, bodies, &mut running).await?;
-        if let Begun::Going { live, .. } = &begun {
+        if let OpenProgress::Going { live, .. } = &begun {
             let (shared, live) = (shared.clone(), live.clone());
-            Run { shared, live, agent, turn, attempt: 1, whole, handle, running }.spawn(Some(stream));
+            TurnRun { shared, live, agent, turn, attempt: 1, whole, handle, running }.spawn(Some(stream));
         }
         Ok(begun)
     })
@@ -280,16 +281,16 @@ pub(crate) async fn open(
 }
 
 /// The ids of a new task.
-pub(crate) struct Name {
+pub(crate) struct NewTaskIds {
     pub(crate) id: TaskId,
     pub(crate) key: Option<(KeyUse, Time)>,
-    pub(crate) alias: Option<Claim>,
+    pub(crate) alias: Option<AliasClaim>,
     /// Other attempts of the parent may have opened it before, or concurrently.
     pub(crate) is_child: bool,
 }
 
 /// The parts of a task's first commit.
-pub(crate) struct Start {
+pub(crate) struct OpeningCommit {
     opened: Opened,
     fresh_context: bool,
     message: Arc<Inbound>,
@@ -298,22 +299,22 @@ pub(crate) struct Start {
     pub(crate) whole: bool,
     stamp: Stamp,
     key: Option<(KeyUse, Time)>,
-    alias: Option<Claim>,
+    alias: Option<AliasClaim>,
     push: Option<Registration>,
     /// The reservation for the turn.
     pub(crate) reserved: Option<Reserved>,
 }
 
-impl Start {
+impl OpeningCommit {
     /// Prepares the opening of a task by this message, and returns whether the agent may run before the commit.
     pub(crate) fn new(
         shared: &Arc<Shared>,
         place: &CallScope,
         agent: &Arc<dyn Agent>,
         mut send: Send,
-        name: Name,
-    ) -> Result<(Start, bool), Fault> {
-        let Name { id, key, alias, is_child } = name;
+        name: NewTaskIds,
+    ) -> Result<(OpeningCommit, bool), Fault> {
+        let NewTaskIds { id, key, alias, is_child } = name;
         let push = match send.push.take() {
             Some(config) => {
                 let alias = alias.as_ref().map(|claim| claim.text.clone());
@@ -337,7 +338,7 @@ impl Start {
             views: place.views.clone(),
             dialect: place.dialect.clone(),
             alias: alias.as_ref().map(|claim| claim.text.clone()),
-            follows: alias.as_ref().and_then(Claim::follows),
+            follows: alias.as_ref().and_then(AliasClaim::follows),
             // A caller that chose an id expects a task under it.
             undecided: admission.undecided && alias.is_none() && !is_child,
         };
@@ -345,14 +346,14 @@ impl Start {
         let turn = clock::turn_id();
         let reserved = match &till {
             Some(till) => {
-                let asked = till::asked(place, (id, &opened.context), turn, true, stamp.now);
+                let asked = billing::asked(place, (id, &opened.context), turn, true, stamp.now);
                 till.hold(&asked)?.map(|held| Reserved::new(till, held))
             }
             None => None,
         };
         // An agent with a price does not run before its reservation is committed.
         let runs_ahead = admission.idempotent && reserved.is_none();
-        let start = Start { opened, fresh_context, message, turn, whole, stamp, key, alias, push, reserved };
+        let start = OpeningCommit { opened, fresh_context, message, turn, whole, stamp, key, alias, push, reserved };
         Ok((start, runs_ahead))
     }
 
@@ -396,8 +397,8 @@ impl Start {
         vec![Body::Message(self.message.clone()), Body::TurnStarted { turn: self.turn, attempt: 1, hold }]
     }
 
-    pub(crate) fn batch(self, shared: &Shared, bodies: Vec<Body>) -> Result<(Batch, Task), Fault> {
-        let batch = Batch::opening(self.opened, self.fresh_context, bodies, self.stamp, &shared.limits);
+    pub(crate) fn batch(self, shared: &Shared, bodies: Vec<Body>) -> Result<(EventBatch, Task), Fault> {
+        let batch = EventBatch::opening(self.opened, self.fresh_context, bodies, self.stamp, &shared.limits);
         let (mut batch, task) = batch.map_err(Fault::internal)?;
         if let Some((mut key, not_before)) = self.key {
             // Up to and including the message: a repeat is answered from there on.
@@ -431,11 +432,11 @@ pub(crate) struct Ahead {
 /// Everything before the commit runs outside the returned future, because each request copies its future as a whole.
 fn finish(
     shared: &Arc<Shared>,
-    start: Start,
+    start: OpeningCommit,
     bodies: Vec<Body>,
-) -> Result<impl Future<Output = Result<Begun, Fault>>, Fault> {
+) -> Result<impl Future<Output = Result<OpenProgress, Fault>>, Fault> {
     let key = start.key;
-    let (Batch { commit, events, .. }, task) = start.batch(shared, bodies)?;
+    let (EventBatch { commit, events, .. }, task) = start.batch(shared, bodies)?;
     let task = Arc::new(task);
     let written = shared.store.commit(commit);
     Ok(async move {
@@ -449,7 +450,7 @@ fn finish(
         match outcome {
             Outcome::Done => {
                 shared.count(&events);
-                Ok(Begun::Over { task, events })
+                Ok(OpenProgress::Over { task, events })
             }
             other => not_opened(other, key),
         }
@@ -459,10 +460,10 @@ fn finish(
 /// Like [`finish`], for a task with a webhook: deliveries begin after the commit even if the caller has gone away.
 async fn finish_and_tell(
     shared: &Arc<Shared>,
-    start: Start,
+    start: OpeningCommit,
     bodies: Vec<Body>,
     push: Registration,
-) -> Result<Begun, Fault> {
+) -> Result<OpenProgress, Fault> {
     let key = start.key;
     let (batch, task) = start.batch(shared, bodies)?;
     let live = shared.lives.entry(task.id);
@@ -472,7 +473,7 @@ async fn finish_and_tell(
         Outcome::Done => {
             shared.count(&batch.events);
             push.begin(shared, push.opening(&task));
-            Ok(Begun::Over { task: Arc::new(task), events: batch.events })
+            Ok(OpenProgress::Over { task: Arc::new(task), events: batch.events })
         }
         other => not_opened(other, key),
     }
@@ -500,24 +501,29 @@ async fn look_up(shared: &Shared, task: TaskId, trouble: StoreError) -> Result<O
 }
 
 /// Commits the turn before the agent runs: for agents with side effects.
-async fn commit_first(shared: &Arc<Shared>, agent: Arc<dyn Agent>, start: Start) -> Result<Begun, Fault> {
+async fn commit_first(
+    shared: &Arc<Shared>,
+    agent: Arc<dyn Agent>,
+    start: OpeningCommit,
+) -> Result<OpenProgress, Fault> {
     let mut running = shared.take_turn()?;
     let (turn, whole) = (start.turn, start.whole);
     let bodies = start.bodies();
     let begun = commit_opening(shared, start, bodies, &mut running).await?;
-    if let Begun::Going { live, .. } = &begun {
+    if let OpenProgress::Going { live, .. } = &begun {
         let handle = TurnHandle::new();
-        Run { shared: shared.clone(), live: live.clone(), agent, turn, attempt: 1, whole, handle, running }.spawn(None);
+        TurnRun { shared: shared.clone(), live: live.clone(), agent, turn, attempt: 1, whole, handle, running }
+            .spawn(None);
     }
     Ok(begun)
 }
 
 async fn commit_opening(
     shared: &Arc<Shared>,
-    start: Start,
+    start: OpeningCommit,
     bodies: Vec<Body>,
     running: &mut RunningTurn,
-) -> Result<Begun, Fault> {
+) -> Result<OpenProgress, Fault> {
     let (key, push, reserved) = (start.key, start.push.clone(), start.reserved.clone());
     // The answer shows the task as of message and turn, without the output of an agent that ran ahead.
     let said_ahead = bodies.len() > 2;
@@ -549,20 +555,20 @@ async fn commit_opening(
         push.begin(shared, progress);
     }
     drop(still);
-    Ok(Begun::Going { live, at })
+    Ok(OpenProgress::Going { live, at })
 }
 
 /// The result of a first commit that did not happen, or may not have.
-fn not_opened(outcome: Outcome, fresh: Option<(KeyUse, Time)>) -> Result<Begun, Fault> {
+fn not_opened(outcome: Outcome, fresh: Option<(KeyUse, Time)>) -> Result<OpenProgress, Fault> {
     match outcome {
         Outcome::Done => Err(Fault::internal("a commit that happened was taken for one that did not")),
         Outcome::Conflict(Conflict::Key(known)) => {
             if let Some((fresh, _)) = &fresh {
                 same_request(&known, fresh)?;
             }
-            Ok(Begun::Repeat { task: known.task, seq: known.seq })
+            Ok(OpenProgress::Repeat { task: known.task, seq: known.seq })
         }
-        Outcome::Conflict(Conflict::Alias(_)) => Ok(Begun::Taken),
+        Outcome::Conflict(Conflict::Alias(_)) => Ok(OpenProgress::Taken),
         Outcome::Conflict(conflict) => Err(Fault::internal(format!("a new task met a conflict: {conflict:?}"))),
         Outcome::Refused(trouble) | Outcome::Unknown(trouble) => Err(troubled(trouble)),
     }
@@ -582,9 +588,9 @@ pub(crate) async fn follow_up(
     to: To,
     mut send: Send,
     key: Option<(KeyUse, Time)>,
-) -> Result<Begun, Fault> {
+) -> Result<OpenProgress, Fault> {
     let id = to.task;
-    let found = shared.visible_live(place, id, Sight::Task).await?;
+    let found = shared.visible_live(place, id, LookupKind::Task).await?;
     let (live, task) = found.ok_or_else(|| Fault::task_not_found(id))?;
     if send.context.as_ref().is_some_and(|context| *context != task.context) {
         let message = "contextId is not the context of the task; leave it out or send the task's own";
@@ -619,7 +625,7 @@ pub(crate) async fn follow_up(
         // turn begins.
         reserved = match &till {
             Some(till) => {
-                let asked = till::asked(place, (id, &task.context), turn, false, shared.clock.now());
+                let asked = billing::asked(place, (id, &task.context), turn, false, shared.clock.now());
                 till.hold(&asked)?.filter(|_| begins).map(|held| Reserved::new(till, held))
             }
             None => None,
@@ -629,27 +635,27 @@ pub(crate) async fn follow_up(
             bodies.push(pending::status(State::Working, None));
             bodies.push(Body::TurnStarted { turn, attempt: 1, hold: reserved.as_ref().map(Reserved::hold) });
         }
-        let draft = if begins { Draft::held(bodies, task, &*shared.store) } else { Draft::outside(bodies) };
-        Ok(Draft { key, push: push.clone(), along: reserved.as_ref().map(Reserved::along), ..draft })
+        let draft = if begins { AppendDraft::held(bodies, task, &*shared.store) } else { AppendDraft::outside(bodies) };
+        Ok(AppendDraft { key, push: push.clone(), along: reserved.as_ref().map(Reserved::along), ..draft })
     });
     let at = match appended.await {
         Ok(at) => at,
-        Err(Failed::Key(known)) => {
+        Err(AppendError::Key(known)) => {
             if let Some(fresh) = &fresh {
                 same_request(&known, fresh)?;
             }
-            return Ok(Begun::Repeat { task: known.task, seq: known.seq });
+            return Ok(OpenProgress::Repeat { task: known.task, seq: known.seq });
         }
-        Err(Failed::Met(met)) => {
+        Err(AppendError::Met(met)) => {
             let refused = reserved.and_then(|reserved| reserved.refused(&met));
-            return Err(refused.unwrap_or_else(|| Failed::Met(met).into()));
+            return Err(refused.unwrap_or_else(|| AppendError::Met(met).into()));
         }
         Err(failed) => return Err(failed.into()),
     };
     if begins && let Some(running) = running.take() {
         let handle = TurnHandle::new();
-        Run { shared: shared.clone(), live: live.clone(), agent, turn, attempt: 1, whole: false, handle, running }
+        TurnRun { shared: shared.clone(), live: live.clone(), agent, turn, attempt: 1, whole: false, handle, running }
             .spawn(None);
     }
-    Ok(Begun::Going { live, at })
+    Ok(OpenProgress::Going { live, at })
 }

@@ -18,7 +18,7 @@ use model::{
 use crate::outbox::ConfigKey;
 use crate::{Engine, Shared, clock, doubt, troubled};
 
-pub use crate::outbox::Delivery;
+pub use crate::outbox::DeliveryStatus;
 
 /// The answer to a push call. Configs are returned without secrets, and with the caller's id of the task.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use model::{Body, CallScope, Event, Fault, List, Seq, Task, TaskId, Time};
 use sha2::{Digest, Sha256};
 
 use crate::conversation::Answers;
-use crate::sight::{Glimpse, PIECE, Sight};
+use crate::visibility::{LookupKind, PIECE, TaskBeginning};
 use crate::{Engine, troubled};
 
 /// Concurrent reads of logs longer than [`LONG`], each for a single answer.
@@ -19,7 +19,7 @@ const LONG: usize = 1 << 20;
 
 /// A page of a list.
 #[derive(Clone, Debug)]
-pub struct Listing {
+pub struct TaskListing {
     pub tasks: Vec<Arc<Task>>,
     /// Empty on the last page.
     pub next_page_token: String,
@@ -52,14 +52,14 @@ impl Engine {
     /// The task, and whether the caller named it by an alias.
     async fn find(&self, place: &CallScope, id: &str) -> Result<(Arc<Task>, bool), Fault> {
         let named = self.shared.named(place, id).await?;
-        let task = match self.shared.glimpse(place, named.task, Sight::Task).await? {
+        let task = match self.shared.glimpse(place, named.task, LookupKind::Task).await? {
             None => None,
-            Some(Glimpse::Live(live)) => live.task(),
-            Some(Glimpse::Log(piece)) => {
+            Some(TaskBeginning::Live(live)) => live.task(),
+            Some(TaskBeginning::Log(piece)) => {
                 self.fold(named.task, true, Some(piece)).await?.map(|(task, _)| Arc::new(task))
             }
         };
-        let task = task.filter(|task| Sight::Task.admits(task, place));
+        let task = task.filter(|task| LookupKind::Task.admits(task, place));
         Ok((task.ok_or_else(|| Fault::task_not_found(id))?, named.by_alias))
     }
 
@@ -120,7 +120,7 @@ impl Engine {
         Ok(fold.map(|task| (task, weight)))
     }
 
-    pub async fn list(&self, place: &CallScope, list: &List) -> Result<Listing, Fault> {
+    pub async fn list(&self, place: &CallScope, list: &List) -> Result<TaskListing, Fault> {
         let limits = &self.shared.limits;
         let page_size = list.page_size.unwrap_or(limits.page_size_default);
         if page_size == 0 || page_size > limits.page_size {
@@ -133,7 +133,7 @@ impl Engine {
         };
         // A caller without readable lists finds nothing.
         if place.reads.is_empty() {
-            return Ok(Listing { tasks: Vec::new(), next_page_token: String::new(), page_size, total: 0 });
+            return Ok(TaskListing { tasks: Vec::new(), next_page_token: String::new(), page_size, total: 0 });
         }
         let query = ListQuery {
             views: place.reads.clone(),
@@ -164,7 +164,7 @@ impl Engine {
             Some(cursor) if page.more || cut => Token { cursor, total }.encode(filter),
             Some(_) | None => String::new(),
         };
-        Ok(Listing { tasks, next_page_token, page_size, total })
+        Ok(TaskListing { tasks, next_page_token, page_size, total })
     }
 }
 

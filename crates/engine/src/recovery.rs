@@ -8,11 +8,11 @@ use futures_util::StreamExt;
 use model::ports::agent::{AgentMessage, Restart};
 use model::{Body, Epoch, Fault, State, Task, TaskId};
 
-use crate::live::{Draft, Live, TurnHandle};
+use crate::billing::TurnEnding;
+use crate::live::{AppendDraft, Live, TurnHandle};
 use crate::pending;
 use crate::setbacks::{self, Chore};
-use crate::till::Ending;
-use crate::turn::{self, Run};
+use crate::turn::{self, TurnRun};
 use crate::{Shared, blobs, children, troubled};
 
 const PAGE: usize = 256;
@@ -241,7 +241,7 @@ async fn resume(
     let (mut taken, mut recovered) = (false, Recovered::Failed);
     let begun = live.append(shared, |task| {
         taken = is_orphan(shared, task, orphan);
-        let Some(turn) = task.core.turn.filter(|_| taken) else { return Ok(Draft::default()) };
+        let Some(turn) = task.core.turn.filter(|_| taken) else { return Ok(AppendDraft::default()) };
         let bodies = if stops || task.core.cancel_requested {
             recovered = Recovered::Canceled;
             vec![pending::status(State::Canceled, None)]
@@ -262,14 +262,14 @@ async fn resume(
                 Some(pending::message(AgentMessage::text(why(rule, &agent, turn.attempt)))),
             )]
         };
-        let ending = Ending { state: None, cut_off: true };
-        Ok(Draft { ending, ..Draft::held(bodies, task, &*shared.store) })
+        let ending = TurnEnding { state: None, cut_off: true };
+        Ok(AppendDraft { ending, ..AppendDraft::held(bodies, task, &*shared.store) })
     });
     let task = begun.await.map_err(Fault::from)?;
     if let (true, Some(running), Some(agent), Some(turn)) = (taken, running, agent, task.core.turn) {
         let handle = TurnHandle::new();
         let (shared, turn, attempt) = (shared.clone(), turn.id, turn.attempt);
-        Run { shared, live, agent, turn, attempt, whole: false, handle, running }.spawn(None);
+        TurnRun { shared, live, agent, turn, attempt, whole: false, handle, running }.spawn(None);
     }
     Ok(taken.then_some(recovered))
 }

@@ -26,7 +26,7 @@ use model::ports::store::{Hint, Versions};
 use model::{Fault, Seq, TaskId};
 use tokio::time::MissedTickBehavior;
 
-use crate::{Change, Shared, outbox, recovery, stranded, troubled};
+use crate::{RemoteChange, Shared, outbox, recovery, stranded, troubled};
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Interval between polls of the versions. A change without a hint by the second poll was missed.
@@ -100,9 +100,9 @@ fn heed(shared: &Arc<Shared>, hint: Hint, todo: &mut Todo) {
             removed(shared, task);
         }
         // Without listeners the send fails, which is fine.
-        Hint::Access => drop(shared.changes.send(Change::Access)),
+        Hint::Access => drop(shared.changes.send(RemoteChange::Access)),
         Hint::Missed | Hint::CutOff => {
-            let _ = shared.changes.send(Change::Missed);
+            let _ = shared.changes.send(RemoteChange::Missed);
             (todo.lengths, todo.loaded, todo.configs, todo.orphans) = (true, true, true, true);
         }
         Hint::Gone => (todo.orphans, todo.configs) = (true, true),
@@ -121,18 +121,18 @@ async fn look_at_versions(shared: &Arc<Shared>, seen: &mut Option<Versions>, tod
     let Some(before) = seen.replace(now) else {
         // Values cached at the start may be older than this version.
         shared.removed.store(now.removed, Ordering::Relaxed);
-        let _ = shared.changes.send(Change::Missed);
+        let _ = shared.changes.send(RemoteChange::Missed);
         return;
     };
     if now.access != before.access {
-        let _ = shared.changes.send(Change::Access);
+        let _ = shared.changes.send(RemoteChange::Access);
     }
     // Hints had the time between two polls to arrive.
     let known = shared.removed.load(Ordering::Relaxed);
     if known < before.removed {
         tracing::debug!(known, removed = before.removed, "tasks were removed elsewhere without a hint");
         shared.removed.fetch_max(before.removed, Ordering::Relaxed);
-        let _ = shared.changes.send(Change::Missed);
+        let _ = shared.changes.send(RemoteChange::Missed);
         (todo.lengths, todo.loaded) = (true, true);
     } else if known > now.removed {
         // Hints that arrived late.
@@ -152,7 +152,7 @@ fn removed(shared: &Shared, task: TaskId) {
     shared.lives.vanish(task);
     shared.outbox.forget_task(task);
     shared.setbacks.forget(task);
-    let _ = shared.changes.send(Change::Removed(task));
+    let _ = shared.changes.send(RemoteChange::Removed(task));
 }
 
 /// Does the pending work; work that fails because of the store stays pending.

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::committed::Committed;
 use crate::live::Live;
 use crate::memory;
-use crate::sight::Sight;
+use crate::visibility::LookupKind;
 use crate::{Engine, Shared, troubled};
 
 /// Events a reader takes from the tail at once.
@@ -28,7 +28,7 @@ const LARGE_PAGE: usize = 256 << 10;
 
 /// An item of a subscription.
 #[derive(Clone, Debug)]
-pub enum Item {
+pub enum SubscriptionItem {
     /// The task as of its `seq()`; later items come after that.
     Task(Arc<Task>),
     Event {
@@ -114,7 +114,7 @@ impl Subscription {
     }
 
     /// The next item; `None` at the end of the stream.
-    pub async fn next(&mut self) -> Option<Result<Item, Fault>> {
+    pub async fn next(&mut self) -> Option<Result<SubscriptionItem, Fault>> {
         if self.ended {
             return None;
         }
@@ -125,7 +125,7 @@ impl Subscription {
         next
     }
 
-    async fn find_next(&mut self) -> Option<Result<Item, Fault>> {
+    async fn find_next(&mut self) -> Option<Result<SubscriptionItem, Fault>> {
         loop {
             while let Some(committed) = self.buffered.front() {
                 if let (Some(first), Body::Replied(message)) = (&self.first, &committed.event.body)
@@ -133,7 +133,7 @@ impl Subscription {
                 {
                     self.ended = true;
                     let (message, context) = (message.clone(), self.context.clone());
-                    return Some(Ok(Item::Reply(Reply { message, context, exchange: self.task })));
+                    return Some(Ok(SubscriptionItem::Reply(Reply { message, context, exchange: self.task })));
                 }
                 if let Some(first) = &self.first {
                     // An undecided exchange becomes a task with the first public event.
@@ -142,18 +142,18 @@ impl Subscription {
                         self.buffered.pop_front();
                         continue;
                     }
-                    return self.first.take().map(|task| Ok(Item::Task(task)));
+                    return self.first.take().map(|task| Ok(SubscriptionItem::Task(task)));
                 }
                 let Some(committed) = self.buffered.pop_front() else { break };
                 self.cursor = committed.event.seq;
                 if committed.event.body.is_public() {
                     let closing = self.closes_after(&committed.event);
                     self.ended = closing;
-                    return Some(Ok(Item::Event { committed, closing }));
+                    return Some(Ok(SubscriptionItem::Event { committed, closing }));
                 }
             }
             if let Some(task) = self.first.take_if(|task| task.core.shape == Shape::Task) {
-                return Some(Ok(Item::Task(task)));
+                return Some(Ok(SubscriptionItem::Task(task)));
             }
             match self.refill().await {
                 Ok(true) => {}
@@ -309,7 +309,7 @@ impl Engine {
         if let Some(resume) = resume {
             return self.resume(place, resume, Some(id), Until::Settled).await;
         }
-        let found = self.shared.visible_live(place, id, Sight::Task).await?;
+        let found = self.shared.visible_live(place, id, LookupKind::Task).await?;
         let (live, task) = found.ok_or_else(|| Fault::task_not_found(id))?;
         if task.core.is_settled() {
             let message = "the task has settled; get it instead, or resume with Last-Event-ID";
@@ -329,7 +329,7 @@ impl Engine {
         if named.is_some_and(|id| id != from.task) {
             return Err(Fault::task_not_found(from.task));
         }
-        let found = self.shared.visible_live(place, from.task, Sight::Exchange).await?;
+        let found = self.shared.visible_live(place, from.task, LookupKind::Exchange).await?;
         let (live, now) = found.ok_or_else(|| Fault::task_not_found(from.task))?;
         if from.seq > now.seq() {
             return Err(Fault::params("Last-Event-ID", "the task has no such event yet"));

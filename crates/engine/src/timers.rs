@@ -9,9 +9,9 @@ use model::ports::store::{Commit, Outcome, Timer, TimerChange, TimerKind};
 use model::{Fault, State, Time};
 use tokio::sync::Notify;
 
-use crate::live::Draft;
+use crate::live::AppendDraft;
 use crate::setbacks::{self, Chore};
-use crate::{Shared, outbox, pending, product, troubled};
+use crate::{Shared, outbox, pending, product_tasks, troubled};
 
 /// Delay before a fired timer is checked again if its turn does not end at once.
 const AGAIN_MS: u64 = 5_000;
@@ -144,7 +144,7 @@ async fn deadline(shared: &Arc<Shared>, timer: Timer) -> Result<(), Fault> {
         Outcome::Done | Outcome::Conflict(_) => {}
         Outcome::Refused(trouble) | Outcome::Unknown(trouble) => return Err(troubled(trouble)),
     }
-    product::tell(shared, timer.task).await;
+    product_tasks::tell(shared, timer.task).await;
     Ok(())
 }
 
@@ -154,7 +154,7 @@ async fn fail(shared: &Arc<Shared>, live: &crate::live::Live) -> Result<(), Faul
         let words = pending::message(AgentMessage::text("the agent did not finish in time"));
         let over = task.core.is_settled() || task.core.turn.is_none();
         let bodies = if over { Vec::new() } else { vec![pending::status(State::Failed, Some(words))] };
-        Ok(Draft::outside(bodies))
+        Ok(AppendDraft::outside(bodies))
     });
     failed.await.map(drop).map_err(Fault::from)
 }

@@ -16,19 +16,19 @@ use model::ports::agent::{Admission, Agent, AgentEvent, AgentMessage, EndState, 
 use model::ports::store::Commit;
 use model::{Body, Fault, Inbound, State, Task, TurnId};
 
-use crate::cradle::Newborn;
-use crate::live::{Draft, Failed, Live, TurnHandle};
+use crate::backoff::Backoff;
+use crate::billing::{self, Reserved, TurnEnding};
+use crate::live::{AppendDraft, AppendError, Live, TurnHandle};
 use crate::memory;
-use crate::patience::Patience;
 use crate::pending::{Pending, Spoken, Then};
-use crate::till::{self, Ending, Reserved};
+use crate::pending_children::ChildTask;
 use crate::{RunningTurn, Shared, blobs, children, conversation};
 
 /// Emissions taken from a busy agent before a commit begins.
 const LOOK: usize = 1_024;
 
 /// A turn that has begun in the log and now runs.
-pub(crate) struct Run {
+pub(crate) struct TurnRun {
     pub(crate) shared: Arc<Shared>,
     pub(crate) live: Arc<Live>,
     pub(crate) agent: Arc<dyn Agent>,
@@ -41,7 +41,7 @@ pub(crate) struct Run {
     pub(crate) running: RunningTurn,
 }
 
-impl Run {
+impl TurnRun {
     /// Runs the turn as a task of its own.
     pub(crate) fn spawn(self, ahead: Option<BoxStream<'static, AgentEvent>>) {
         self.live.set_turn(Some(self.handle.clone()));
@@ -72,7 +72,7 @@ impl Run {
                 Ok(Then::Over | Then::GoOn) => break,
                 Err(failed) => {
                     match failed {
-                        Failed::Lost => tracing::warn!(task = %self.live.id, "another process took over the turn"),
+                        AppendError::Lost => tracing::warn!(task = %self.live.id, "another process took over the turn"),
                         failed => {
                             let fault = Fault::from(failed);
                             tracing::error!(task = %self.live.id, cause = %fault.cause_text(), "a turn was abandoned: {fault}");
@@ -93,10 +93,10 @@ impl Run {
     }
 
     /// Writes the agent's output to the log until the turn is over.
-    async fn pump(&self, stream: BoxStream<'static, AgentEvent>) -> Result<Then, Failed> {
+    async fn pump(&self, stream: BoxStream<'static, AgentEvent>) -> Result<Then, AppendError> {
         let limits = &self.shared.limits;
         let mut stream = Some(stream);
-        let mut pending = Pending::new(&*self.live.snapshot().map_err(Failed::Fault)?, &self.shared.limits);
+        let mut pending = Pending::new(&*self.live.snapshot().map_err(AppendError::Fault)?, &self.shared.limits);
         let (mut in_flight, mut bears) = (None, false);
         let mut cancelling = false;
         let memory = &self.shared.lives.memory;
@@ -106,13 +106,13 @@ impl Run {
         loop {
             if in_flight.is_none() {
                 if pending.ended() {
-                    self.handle.cradle.clear();
-                } else if pending.is_empty() && !self.handle.cradle.is_empty() {
+                    self.handle.pending_children.clear();
+                } else if pending.is_empty() && !self.handle.pending_children.is_empty() {
                     // More children than one commit takes: the remaining ones need an event to be committed with.
                     pending.push(AgentEvent::Working(None));
                 }
                 if !pending.is_empty() {
-                    let children = self.handle.cradle.take();
+                    let children = self.handle.pending_children.take();
                     bears = !children.is_empty();
                     in_flight = Some(self.scribe().write(pending.take(), children));
                     unwritten.set(0);
@@ -142,7 +142,7 @@ impl Run {
                         then @ (Then::Over | Then::NextTurn(_)) => return Ok(then),
                     }
                 }
-                () = self.handle.lost.cancelled() => return Err(Failed::Lost),
+                () = self.handle.lost.cancelled() => return Err(AppendError::Lost),
                 () = self.handle.cancel.cancelled(), if !cancelling && !pending.ended() => {
                     cancelling = true;
                     grace.as_mut().reset(tokio::time::Instant::now() + Duration::from_millis(limits.cancel_grace_ms));
@@ -195,13 +195,13 @@ struct Scribe {
 
 impl Scribe {
     /// Writes the output together with the children to be opened.
-    fn write(self, spoken: Spoken, children: Vec<Newborn>) -> Future<'static, Result<Then, Failed>> {
+    fn write(self, spoken: Spoken, children: Vec<ChildTask>) -> Future<'static, Result<Then, AppendError>> {
         if children.is_empty() {
             return Box::pin(self.commit(spoken, children));
         }
         // Spawned, because opened children must run even if the parent's turn is lost meanwhile.
         let written = tokio::spawn(self.commit(spoken, children));
-        Box::pin(async move { written.await.unwrap_or_else(|error| Err(Failed::Fault(Fault::internal(error)))) })
+        Box::pin(async move { written.await.unwrap_or_else(|error| Err(AppendError::Fault(Fault::internal(error)))) })
     }
 
     /// Whether the log still has this attempt of this turn open. A settled task has no holder.
@@ -211,15 +211,15 @@ impl Scribe {
     }
 
     /// Commits, and waits while the disk is full: a running turn pauses and loses nothing.
-    async fn commit(self, mut spoken: Spoken, mut children: Vec<Newborn>) -> Result<Then, Failed> {
-        let (mut patience, mut tried, mut unsure) = (Patience::new(), None, false);
+    async fn commit(self, mut spoken: Spoken, mut children: Vec<ChildTask>) -> Result<Then, AppendError> {
+        let (mut backoff, mut tried, mut unsure) = (Backoff::new(), None, false);
         let (mut then, mut lost, mut reserved, mut bears) = (Then::GoOn, false, None, false);
         loop {
-            let births: Vec<Commit> = children.iter().map(Newborn::commit).collect();
+            let births: Vec<Commit> = children.iter().map(ChildTask::commit).collect();
             let outcome = self.live.append_again(&self.shared, &mut tried, |task| {
                 lost = !self.is_ours(task);
                 if lost {
-                    return Ok(Draft::default());
+                    return Ok(AppendDraft::default());
                 }
                 reserved = None;
                 let (mut bodies, next) = resolve(&mut spoken, task);
@@ -227,7 +227,7 @@ impl Scribe {
                 if let Then::NextTurn(turn) = then
                     && let Some(till) = self.agent.till()
                 {
-                    match till.hold(&till::asked_next(task, turn, self.shared.clock.now())) {
+                    match till.hold(&billing::asked_next(task, turn, self.shared.clock.now())) {
                         Ok(held) => reserved = held.map(|held| Reserved::new(&till, held)),
                         Err(fault) => {
                             spoken.refuse_next(unpaid(&fault));
@@ -240,17 +240,17 @@ impl Scribe {
                 }
                 // The turn itself has completed, even if the next turn was refused.
                 let state = spoken.is_refused().then_some(State::Completed);
-                let draft = Draft::held(bodies, task, &*self.shared.store);
+                let draft = AppendDraft::held(bodies, task, &*self.shared.store);
                 let along = reserved.as_ref().map(Reserved::along);
                 bears = !draft.bodies.is_empty();
-                Ok(Draft { along, ending: Ending { state, cut_off: false }, births: births.clone(), ..draft })
+                Ok(AppendDraft { along, ending: TurnEnding { state, cut_off: false }, births: births.clone(), ..draft })
             });
             match outcome.await {
-                Err(Failed::Met(met)) if let Some(fault) = reserved.as_ref().and_then(|r| r.refused(&met)) => {
+                Err(AppendError::Met(met)) if let Some(fault) = reserved.as_ref().and_then(|r| r.refused(&met)) => {
                     spoken.refuse_next(unpaid(&fault));
                 }
-                Err(Failed::Met(met)) if Newborn::sort_out(&mut children, &met) => {}
-                Ok(_) if lost => return Err(Failed::Lost),
+                Err(AppendError::Met(met)) if ChildTask::sort_out(&mut children, &met) => {}
+                Ok(_) if lost => return Err(AppendError::Lost),
                 Ok(task) => {
                     let stops = task.core.is_settled() || task.core.cancel_requested;
                     if unsure {
@@ -267,9 +267,9 @@ impl Scribe {
                     }
                     return Ok(then);
                 }
-                Err(Failed::Trouble(trouble)) => {
+                Err(AppendError::Trouble(trouble)) => {
                     unsure |= tried.is_some();
-                    patience.pause(&self.shared, self.live.id, trouble).await.map_err(Failed::Trouble)?;
+                    backoff.pause(&self.shared, self.live.id, trouble).await.map_err(AppendError::Trouble)?;
                 }
                 Err(failed) => return Err(failed),
             }

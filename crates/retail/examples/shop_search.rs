@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use engine::Engine;
-use model::Limits;
 use model::ports::store::Store;
 use retail::{Config, LOOKED_AT, Search, Shop};
 use shop::import::Format;
@@ -52,7 +51,7 @@ async fn main() {
     } else {
         Arc::new(sqlite::SqliteStore::open(sqlite::Options::new(folder.path())).unwrap())
     };
-    let engine = Engine::start(store.clone(), Vec::new(), Limits::default(), None).await.unwrap();
+    let engine = Engine::builder(store.clone()).start().await.unwrap();
     let shop = Shop::start(engine, Config::default(), false).await.unwrap();
     let slug: Slug = "acme".into();
     let site = Site::new(slug.clone(), "ws_1".into(), "Acme", Currency::check("USD").unwrap(), shop.now());

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use engine::Change;
+use engine::RemoteChange;
 use model::ports::agent::Agent;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -75,14 +75,14 @@ impl Serving {
         loop {
             let change = tokio::select! {
                 change = changes.recv() => change,
-                () = tokio::time::sleep(KEYS_AGAIN), if unread => Ok(Change::Access),
+                () = tokio::time::sleep(KEYS_AGAIN), if unread => Ok(RemoteChange::Access),
                 () = shutdown.cancelled() => return,
             };
             let server = self.now();
             match change {
-                Ok(Change::Removed(task)) => server.cache.forget(task),
-                Ok(Change::Access) => unread = !take_keys(&server).await,
-                Ok(Change::Missed) | Err(RecvError::Lagged(_)) => {
+                Ok(RemoteChange::Removed(task)) => server.cache.forget(task),
+                Ok(RemoteChange::Access) => unread = !take_keys(&server).await,
+                Ok(RemoteChange::Missed) | Err(RecvError::Lagged(_)) => {
                     server.cache.clear();
                     unread = !take_keys(&server).await;
                 }

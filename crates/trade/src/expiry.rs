@@ -61,7 +61,7 @@ mod tests {
     use ledger::Ut;
     use ledger::records::expiry::{BATCH, rank};
     use ledger::records::listed;
-    use model::{Expect, Limits};
+    use model::Expect;
 
     use super::*;
     use crate::Config;
@@ -72,7 +72,7 @@ mod tests {
     /// A market with a record for each of these times.
     async fn market(times: i64) -> Market {
         let store = Arc::new(stores::memory::MemoryStore::new());
-        let engine = Engine::start(store, Vec::new(), Limits::default(), None).await.unwrap();
+        let engine = Engine::builder(store).start().await.unwrap();
         let market = Market::start(engine, Config::default(), false).await.unwrap();
         let put = |at: i64| {
             let lists = vec![listed(BY_TIME, rank(Time(at)))];

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use engine::Engine;
 use market::capability::{Draft, Error as CapabilityRefused, Verb};
 use market::transaction::{self, Status as Stage};
-use model::{Json, Limits};
+use model::Json;
 
 use super::*;
 use crate::Config;
 
 async fn market() -> Market {
     let store = Arc::new(stores::memory::MemoryStore::new());
-    let engine = Engine::start(store, Vec::new(), Limits::default(), None).await.unwrap();
+    let engine = Engine::builder(store).start().await.unwrap();
     Market::start(engine, Config::default(), true).await.unwrap()
 }
 

@@ -6,37 +6,37 @@
 //! on, so that a turn that a crash interrupted finds its task again, and an answer goes to the task that asked. A
 //! turn has one message id and one idempotency key, however often it is sent.
 //!
-//! * [`Options`] is the config's part; [`Remote`] is the agent.
+//! * [`Options`] is the config's part; [`A2aAgent`] is the agent.
 //! * `relay` runs one turn: send (`outgoing`), listen, reconnect, cancel. `show` turns remote events into
 //!   emissions.
 //! * `bound` is the stored binding to the remote task, `known` the content that was passed on.
 
+mod behaviour;
 mod bound;
-mod known;
 mod options;
 mod outgoing;
+mod passed_artifacts;
 mod relay;
 mod show;
-mod whole;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use client::{CardSeen, Client, Generation, Target};
+use client::{CardSeen, Client, Generation, RemoteInterface};
 use futures_util::stream::BoxStream;
 use model::ports::agent::{self, Admission, AgentEvent, Profile, Restart, Turn};
 use model::{Fault, Inbound, Send, Task};
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 
-use crate::config::Kind;
+use crate::config::AgentKind;
 use crate::delegation::Delegation;
+use behaviour::PeerBehaviour;
 use bound::Contexts;
-pub use options::{Ask, Auth, Options};
-use whole::Manner;
+pub use options::{AskMode, Options, RemoteAuth};
 
-pub const KIND: Kind =
-    Kind::of::<Options>("a2a", "an agent of another server, of whichever generation", options::FIELDS);
+pub const KIND: AgentKind =
+    AgentKind::of::<Options>("a2a", "an agent of another server, of whichever generation", options::FIELDS);
 
 /// Longest wait for a card at startup.
 const AT_START: Duration = Duration::from_secs(2);
@@ -45,7 +45,7 @@ const FRESH: Duration = Duration::from_secs(600);
 
 /// A remote agent.
 #[derive(Debug)]
-pub struct Remote {
+pub struct A2aAgent {
     profile: Profile,
     shared: Arc<Shared>,
     /// The agent may answer with a message instead of a task.
@@ -59,14 +59,14 @@ struct Shared {
     /// Our name in a delegation chain.
     me: String,
     contexts: Mutex<Contexts>,
-    manner: Mutex<Manner>,
+    manner: Mutex<PeerBehaviour>,
     looked: Mutex<Option<Instant>>,
 }
 
-impl Remote {
+impl A2aAgent {
     /// Builds the agent of this name. The card is requested, with a short wait: an agent that is down now may be up
     /// when it is called. Only options that can never work are refused.
-    pub async fn connect(name: &str, options: Options) -> Result<Remote, String> {
+    pub async fn connect(name: &str, options: Options) -> Result<A2aAgent, String> {
         options.check()?;
         let client = Client::new(options.to_client()).map_err(|error| error.to_string())?;
         let found = match tokio::time::timeout(AT_START, client.discover()).await {
@@ -97,13 +97,13 @@ impl Remote {
             manner: Mutex::default(),
             looked: Mutex::new(found.map(|_| Instant::now())),
         };
-        Ok(Remote { profile, shared: Arc::new(shared), replies })
+        Ok(A2aAgent { profile, shared: Arc::new(shared), replies })
     }
 }
 
 impl Shared {
     /// The remote endpoint as last resolved; an old entry is refreshed in the background.
-    async fn target(self: &Arc<Self>) -> Result<Arc<Target>, client::Error> {
+    async fn target(self: &Arc<Self>) -> Result<Arc<RemoteInterface>, client::Error> {
         let target = self.client.discover().await?;
         let stale = {
             let mut looked = self.looked.lock();
@@ -118,7 +118,7 @@ impl Shared {
             tokio::spawn(async move {
                 match shared.client.refresh().await {
                     // The server may have been replaced.
-                    Ok(_) => *shared.manner.lock() = Manner::default(),
+                    Ok(_) => *shared.manner.lock() = PeerBehaviour::default(),
                     Err(error) => tracing::debug!(%error, "a remote agent's card could not be refreshed"),
                 }
             });
@@ -129,8 +129,8 @@ impl Shared {
     /// Whether to ask for the whole answer in one request, for a caller that waits for it.
     fn asks_whole(&self, send: &Send) -> bool {
         match self.options.ask {
-            Ask::Auto => self.manner.lock().is_whole(send),
-            Ask::Stream => false,
+            AskMode::Auto => self.manner.lock().is_whole(send),
+            AskMode::Stream => false,
         }
     }
 
@@ -139,17 +139,17 @@ impl Shared {
     fn learn(self: &Arc<Self>, took: Duration, send: &Send, task: &str) {
         let mut manner = self.manner.lock();
         manner.took(took);
-        if self.options.ask == Ask::Auto && whole::is_findable(send) && manner.try_it() {
+        if self.options.ask == AskMode::Auto && behaviour::is_findable(send) && manner.try_it() {
             let (shared, send, task) = (self.clone(), send.clone(), task.to_owned());
             tokio::spawn(async move {
-                let found = whole::find(&shared.client, &send).await;
+                let found = behaviour::find(&shared.client, &send).await;
                 shared.manner.lock().tried(found.map(|found| found.is_some_and(|found| found.id == task)));
             });
         }
     }
 }
 
-impl agent::Agent for Remote {
+impl agent::Agent for A2aAgent {
     fn profile(&self) -> &Profile {
         &self.profile
     }

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use client::{Auth as ClientAuth, Generation};
+use client::{Generation, PeerCredentials};
 use model::ports::Future;
 use model::ports::agent::Agent;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, de};
 
-use super::Remote;
-use crate::Secret;
-use crate::config::{Backend, Common, Error};
+use super::A2aAgent;
+use crate::ConfigSecret;
+use crate::config::{Common, Error, KindOptions};
 use crate::delegation;
 use crate::powers::{Field, plain, reaches, reaches_any, secret};
 
@@ -50,13 +50,13 @@ pub struct Options {
     pub generation: Option<Generation>,
     /// How to sign in. Default: not at all.
     #[serde(default)]
-    pub auth: Option<Auth>,
+    pub auth: Option<RemoteAuth>,
     /// Headers to send with every request.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
     /// Further ones that are secret: each `env:NAME` or `file:PATH`. Never shown, not even in what goes wrong.
     #[serde(default)]
-    pub secret_headers: BTreeMap<String, Secret>,
+    pub secret_headers: BTreeMap<String, ConfigSecret>,
     /// Let its card name an interface on another host, and send credentials there. Default false.
     #[serde(default)]
     pub other_hosts: bool,
@@ -67,7 +67,7 @@ pub struct Options {
     /// How to ask: `auto` (the default) asks for short turns that nobody follows whole, which costs the agent less, and
     /// streams all others; `stream` streams them all.
     #[serde(default)]
-    pub ask: Ask,
+    pub ask: AskMode,
     /// How often a message may have been passed on from agent to agent. Default 8.
     #[serde(default)]
     pub max_hops: Option<u32>,
@@ -92,7 +92,8 @@ pub struct Options {
 /// How the remote agent is asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Ask {
+#[schemars(rename = "Ask")]
+pub enum AskMode {
     /// Short turns that nobody follows whole, where their tasks can be found meanwhile; others as `stream` does.
     #[default]
     Auto,
@@ -103,18 +104,19 @@ pub enum Ask {
 /// How to sign in at the remote agent.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "snake_case")]
-pub enum Auth {
+#[schemars(rename = "Auth")]
+pub enum RemoteAuth {
     /// `Authorization: Bearer …`
-    Bearer(Secret),
+    Bearer(ConfigSecret),
     ApiKey {
         /// The header it goes in. Default `X-Api-Key`.
         #[serde(default = "api_key_header")]
         header: String,
-        key: Secret,
+        key: ConfigSecret,
     },
     Basic {
         user: String,
-        password: Secret,
+        password: ConfigSecret,
     },
 }
 
@@ -143,7 +145,7 @@ impl Options {
             secret_headers: BTreeMap::new(),
             other_hosts: false,
             own_contexts: true,
-            ask: Ask::Auto,
+            ask: AskMode::Auto,
             max_hops: None,
             connect_timeout_ms: None,
             first_byte_timeout_ms: None,
@@ -196,13 +198,13 @@ impl Options {
         options.generation = self.generation;
         options.other_hosts = self.other_hosts;
         options.auth = match &self.auth {
-            None => ClientAuth::None,
-            Some(Auth::Bearer(token)) => ClientAuth::Bearer(token.reveal().to_owned()),
-            Some(Auth::ApiKey { header, key }) => {
-                ClientAuth::ApiKey { header: header.clone(), key: key.reveal().to_owned() }
+            None => PeerCredentials::None,
+            Some(RemoteAuth::Bearer(token)) => PeerCredentials::Bearer(token.reveal().to_owned()),
+            Some(RemoteAuth::ApiKey { header, key }) => {
+                PeerCredentials::ApiKey { header: header.clone(), key: key.reveal().to_owned() }
             }
-            Some(Auth::Basic { user, password }) => {
-                ClientAuth::Basic { user: user.clone(), password: password.reveal().to_owned() }
+            Some(RemoteAuth::Basic { user, password }) => {
+                PeerCredentials::Basic { user: user.clone(), password: password.reveal().to_owned() }
             }
         };
         let plain = self.headers.iter().map(|(name, value)| (name.clone(), value.clone()));
@@ -223,15 +225,17 @@ impl Options {
     pub(super) fn secrets(&self) -> Vec<String> {
         let auth = match &self.auth {
             None => None,
-            Some(Auth::Bearer(secret) | Auth::ApiKey { key: secret, .. } | Auth::Basic { password: secret, .. }) => {
-                Some(secret)
-            }
+            Some(
+                RemoteAuth::Bearer(secret)
+                | RemoteAuth::ApiKey { key: secret, .. }
+                | RemoteAuth::Basic { password: secret, .. },
+            ) => Some(secret),
         };
         auth.into_iter().chain(self.secret_headers.values()).map(|secret| secret.reveal().to_owned()).collect()
     }
 }
 
-impl Backend for Options {
+impl KindOptions for Options {
     fn check(&self) -> Result<(), Error> {
         Options::check(self).map_err(Error::new)
     }
@@ -247,7 +251,7 @@ impl Backend for Options {
 
     fn build<'a>(&'a self, name: &'a str, _common: &'a Common) -> Future<'a, Result<Arc<dyn Agent>, Error>> {
         Box::pin(async move {
-            let remote = Remote::connect(name, self.clone()).await.map_err(Error::new)?;
+            let remote = A2aAgent::connect(name, self.clone()).await.map_err(Error::new)?;
             Ok(Arc::new(remote) as Arc<dyn Agent>)
         })
     }

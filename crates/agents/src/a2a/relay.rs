@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use client::seen::{Seen, TaskSeen};
-use client::{Error, Events, Heard, Trouble};
+use client::{Error, Events, FailureStage, Heard};
 use futures_util::FutureExt as _;
 use futures_util::stream::BoxStream;
 use model::ports::agent::{AgentEvent, AgentMessage, EndState, Turn, TurnEnd};
@@ -18,9 +18,9 @@ use tokio::time::Instant;
 
 use super::bound::{self, Bound};
 use super::show::{self, Show};
-use super::{Shared, outgoing, whole};
+use super::{Shared, behaviour, outgoing};
+use crate::emitter::{Emitter, emit};
 use crate::outbound;
-use crate::speech::{Emitter, speak};
 
 /// First pause between two attempts, and between two polls of a task that is not streamed; doubles each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -30,13 +30,13 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// The turn's output. Polling the stream does the work; dropping it stops the turn.
 pub(super) fn run(shared: Arc<Shared>, turn: Turn) -> BoxStream<'static, AgentEvent> {
-    speak(move |voice| Relay::new(shared, turn, voice).run())
+    emit(move |emitter| Relay::new(shared, turn, emitter).run())
 }
 
 struct Relay {
     shared: Arc<Shared>,
     turn: Turn,
-    voice: Emitter,
+    emitter: Emitter,
     show: Show,
     send: Send,
     /// Our id of the remote context.
@@ -76,7 +76,7 @@ enum Cancel {
 
 /// The server does not know the task.
 fn is_unknown(error: &Error) -> bool {
-    error.trouble == Trouble::Refused && matches!(error.kind, Kind::Unsupported | Kind::MethodNotFound)
+    error.stage == FailureStage::Refused && matches!(error.kind, Kind::Unsupported | Kind::MethodNotFound)
 }
 
 /// How the remote task is followed.
@@ -89,7 +89,7 @@ enum Line {
 }
 
 impl Relay {
-    fn new(shared: Arc<Shared>, turn: Turn, voice: Emitter) -> Relay {
+    fn new(shared: Arc<Shared>, turn: Turn, emitter: Emitter) -> Relay {
         let (bound, before) = (Bound::of_turn(&turn), Bound::before(&turn));
         let ours = bound::context_of(&turn.so_far);
         let (send, deadline) = outgoing::message(&shared, &turn, &ours, before.as_ref());
@@ -114,7 +114,7 @@ impl Relay {
             asking: None,
             shared,
             turn,
-            voice,
+            emitter,
         }
     }
 
@@ -157,7 +157,7 @@ impl Relay {
     }
 
     async fn say(&self, emission: AgentEvent) {
-        self.voice.say(emission).await;
+        self.emitter.say(emission).await;
     }
 
     /// Follows the remote task to its end, through every break.
@@ -190,8 +190,8 @@ impl Relay {
                 // The server accepted nothing, and the caller has cancelled.
                 return Ok(AgentEvent::End(TurnEnd { state: EndState::Canceled, words: None }));
             }
-            let worth_another = error.is_passing() || (self.bound.is_some() && error.trouble == Trouble::Unreadable);
-            self.reached |= self.bound.is_some() || error.trouble != Trouble::Unreachable;
+            let worth_another = error.is_passing() || (self.bound.is_some() && error.stage == FailureStage::Unreadable);
+            self.reached |= self.bound.is_some() || error.stage != FailureStage::Unreachable;
             let options = &self.shared.options;
             let patience = if self.reached { options.patience() } else { options.unreachable() };
             let since = *self.trouble_since.get_or_insert_with(Instant::now);
@@ -242,7 +242,7 @@ impl Relay {
     async fn ask(&mut self) -> Result<Line, Error> {
         let (client, send) = (self.shared.client.clone(), self.send.clone());
         let mut asking = async move { client.send(&send).await }.boxed();
-        let (mut pause, mut look) = (FIRST_PAUSE, Instant::now() + whole::SHORT);
+        let (mut pause, mut look) = (FIRST_PAUSE, Instant::now() + behaviour::SHORT);
         loop {
             let cancelled = self.turn.cancelled.clone();
             tokio::select! {
@@ -305,7 +305,7 @@ impl Relay {
                 task => Some(task?),
             }
         } else {
-            match whole::find(client, &self.send).await {
+            match behaviour::find(client, &self.send).await {
                 Err(error) if error.is_passing() => return Err(error),
                 // The server has no list, or denies us access to it.
                 Err(_) => None,
@@ -336,7 +336,7 @@ impl Relay {
             self.gaps |= last.parse::<EventId>().is_err();
             match self.shared.client.subscribe(&task, Some(&last)).await {
                 Ok(events) => return Ok(Line::Open(Box::new(events))),
-                Err(error) if error.trouble == Trouble::Refused && !error.is_passing() => self.last_id = None,
+                Err(error) if error.stage == FailureStage::Refused && !error.is_passing() => self.last_id = None,
                 Err(error) => return Err(error),
             }
         }
@@ -350,7 +350,7 @@ impl Relay {
         }
         match self.shared.client.subscribe(&task, None).await {
             Ok(events) => Ok(Line::Open(Box::new(events))),
-            Err(error) if error.trouble == Trouble::Refused && !error.is_passing() => {
+            Err(error) if error.stage == FailureStage::Refused && !error.is_passing() => {
                 self.no_subscriptions = true;
                 Ok(Line::Looking)
             }
@@ -383,7 +383,7 @@ impl Relay {
                 None => return Ok(None),
                 // The server accepted the subscription and refused it inside the stream.
                 Some(Err(error))
-                    if self.bound.is_some() && error.trouble == Trouble::Refused && !error.is_passing() =>
+                    if self.bound.is_some() && error.stage == FailureStage::Refused && !error.is_passing() =>
                 {
                     self.last_id = None;
                     self.no_subscriptions = true;
@@ -443,7 +443,7 @@ impl Relay {
         match self.shared.client.cancel(&task, None).await {
             // The stream reports the end too, after everything before it.
             Ok(_) => Ok(()),
-            Err(error) if error.trouble == Trouble::Refused => {
+            Err(error) if error.stage == FailureStage::Refused => {
                 tracing::debug!(%error, "a remote agent did not take a cancel");
                 Ok(())
             }

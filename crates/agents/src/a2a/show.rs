@@ -4,11 +4,11 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use client::seen::{Seen, StatusSeen, TaskSeen};
-use client::{Error, Trouble};
+use client::{Error, FailureStage};
 use model::ports::agent::{AgentEvent, AgentMessage, EndState, TurnEnd};
 use model::{Json, Kind, Message, Part, Role, State, Task};
 
-use super::known::Known;
+use super::passed_artifacts::PassedArtifacts;
 use crate::outbound;
 
 /// Most bytes of a remote text that are passed on.
@@ -19,7 +19,7 @@ const UNREAD: usize = 100;
 /// The state that was passed on of a task, to find the news in the next event.
 #[derive(Debug)]
 pub(super) struct Show {
-    known: Known,
+    known: PassedArtifacts,
     /// The working state has been emitted.
     working: bool,
     /// The last message that was passed on as a status.
@@ -36,7 +36,7 @@ pub(super) struct Show {
 impl Show {
     pub(super) fn of(task: &Task, answered: Option<String>) -> Show {
         Show {
-            known: Known::of(task),
+            known: PassedArtifacts::of(task),
             working: false,
             told: task.status.message.as_deref().cloned(),
             metadata: task.metadata.clone(),
@@ -221,7 +221,7 @@ pub(super) fn ended_by(error: &Error, taken: bool, secrets: &[String]) -> AgentE
         | Kind::ContentType
         | Kind::Unsupported
         | Kind::TaskSettled
-        | Kind::ExtensionRequired => error.trouble == Trouble::Refused && !taken,
+        | Kind::ExtensionRequired => error.stage == FailureStage::Refused && !taken,
         Kind::Parse
         | Kind::MethodNotFound
         | Kind::VerbNotAllowed
@@ -240,18 +240,18 @@ pub(super) fn ended_by(error: &Error, taken: bool, secrets: &[String]) -> AgentE
         | Kind::Unavailable
         | Kind::Internal => false,
     };
-    let what = match (error.trouble, error.kind) {
-        (Trouble::Refused, Kind::Unauthenticated | Kind::Forbidden) => {
+    let what = match (error.stage, error.kind) {
+        (FailureStage::Refused, Kind::Unauthenticated | Kind::Forbidden) => {
             "the remote agent does not accept our credentials"
         }
-        (Trouble::Refused, Kind::InsufficientBalance | Kind::BudgetExceeded) => "the remote agent has to be paid",
-        (Trouble::Refused, Kind::TaskNotFound) if taken => "the remote agent no longer knows the task",
-        (Trouble::Refused, _) if refused_as_such => "the remote agent refused",
-        (Trouble::Refused, _) => "the remote agent failed",
-        (Trouble::Unreachable, _) => "the remote agent cannot be reached",
-        (Trouble::Broken, _) => "the connection to the remote agent was lost",
-        (Trouble::Unreadable, _) => "the remote agent's answer cannot be read",
-        (Trouble::Unaskable, _) => "the remote agent cannot be asked",
+        (FailureStage::Refused, Kind::InsufficientBalance | Kind::BudgetExceeded) => "the remote agent has to be paid",
+        (FailureStage::Refused, Kind::TaskNotFound) if taken => "the remote agent no longer knows the task",
+        (FailureStage::Refused, _) if refused_as_such => "the remote agent refused",
+        (FailureStage::Refused, _) => "the remote agent failed",
+        (FailureStage::Unreachable, _) => "the remote agent cannot be reached",
+        (FailureStage::Broken, _) => "the connection to the remote agent was lost",
+        (FailureStage::Unreadable, _) => "the remote agent's answer cannot be read",
+        (FailureStage::Unaskable, _) => "the remote agent cannot be asked",
     };
     let text = bounded(&redacted(&format!("{what}: {error}"), secrets));
     let state = if refused_as_such { EndState::Rejected } else { EndState::Failed };
@@ -285,7 +285,7 @@ mod tests {
     use crate::scripted::stage::Stage;
 
     fn show(answered: Option<&str>) -> Show {
-        let mut stage = Stage::new(std::sync::Arc::new(crate::echo::Agent::new()));
+        let mut stage = Stage::new(std::sync::Arc::new(crate::echo::EchoAgent::new()));
         stage.say("m", vec![Part::text("x")]);
         Show::of(stage.task(), answered.map(str::to_owned))
     }
@@ -366,7 +366,7 @@ mod tests {
     #[test]
     fn another_sides_words_are_bounded_and_hold_no_secret() {
         let mut error = Error::broken(format!("{} hunter2 {}", "x".repeat(10), "é".repeat(3_000)));
-        error.trouble = Trouble::Unreadable;
+        error.stage = FailureStage::Unreadable;
         let AgentEvent::End(TurnEnd { state: EndState::Failed, words: Some(words) }) =
             ended_by(&error, true, &["hunter2".into(), "x".into()])
         else {

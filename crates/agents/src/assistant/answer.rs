@@ -5,7 +5,7 @@ use model::ports::agent::{AgentEvent, AgentMessage, ArtifactChunk, EndState, Tur
 use model::{Json, Part};
 use uuid::Uuid;
 
-use super::questions::Asked;
+use super::questions::OpenQuestions;
 
 /// Most chunks of a response.
 const CHUNKS: usize = 4;
@@ -34,7 +34,7 @@ pub(super) fn response(text: &str, assistant: &Uuid) -> Vec<AgentEvent> {
 }
 
 /// Asks the open questions. The key is the same in every turn, so the new list replaces the old one.
-pub(super) fn interrupt(asked: &Asked) -> Vec<AgentEvent> {
+pub(super) fn interrupt(asked: &OpenQuestions) -> Vec<AgentEvent> {
     let parts = asked.open.iter().map(|question| {
         Part::data(Json::from_value(&serde_json::json!({"id": question.id, "value": {"question": question.says}})))
     });

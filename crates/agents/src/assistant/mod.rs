@@ -22,15 +22,16 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::Builtin;
-use crate::config::{Backend, Common, Error, Kind};
+use crate::config::{AgentKind, Common, Error, KindOptions};
 use crate::powers::plain;
 pub use ids::assistant_id;
-use questions::Course;
+use questions::TurnPhase;
 
 /// Which of the assistants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Mode {
+#[schemars(rename = "Mode")]
+pub enum AssistantMode {
     /// Says again what it was told.
     #[default]
     Chat,
@@ -45,21 +46,24 @@ pub enum Mode {
 pub const ASSISTANT: Builtin = Builtin {
     name: "assistant",
     says: "a chat that says again what it was told",
-    build: |_| build(Mode::Chat, ASSISTANT.name),
+    build: |_| build(AssistantMode::Chat, ASSISTANT.name),
 };
 pub const INTERRUPT: Builtin = Builtin {
     name: "interrupt",
     says: "an assistant that asks a question before it answers",
-    build: |_| build(Mode::Interrupt, INTERRUPT.name),
+    build: |_| build(AssistantMode::Interrupt, INTERRUPT.name),
 };
 pub const PARALLEL: Builtin = Builtin {
     name: "parallel",
     says: "an assistant that asks two questions at once",
-    build: |_| build(Mode::Parallel, PARALLEL.name),
+    build: |_| build(AssistantMode::Parallel, PARALLEL.name),
 };
 
-pub const KIND: Kind =
-    Kind::of::<Options>("assistant", "plays an assistant of a graph server, for tests of clients", &[plain("mode")]);
+pub const KIND: AgentKind = AgentKind::of::<Options>(
+    "assistant",
+    "plays an assistant of a graph server, for tests of clients",
+    &[plain("mode")],
+);
 
 /// An assistant of a graph server, played.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -68,34 +72,34 @@ pub struct Options {
     /// `chat` (default) says again what it was told, `interrupt` asks one question first, `parallel` two at once, `structured`
     /// reads data and no text.
     #[serde(default)]
-    mode: Mode,
+    mode: AssistantMode,
 }
 
-impl Backend for Options {
+impl KindOptions for Options {
     fn build<'a>(&'a self, name: &'a str, _: &'a Common) -> Future<'a, Result<Arc<dyn agent::Agent>, Error>> {
         Box::pin(async move { Ok(build(self.mode, name)) })
     }
 }
 
 /// Builds the assistant of that name.
-pub fn build(mode: Mode, name: &str) -> Arc<dyn agent::Agent> {
-    Arc::new(Agent { mode, profile: profile(mode, name) })
+pub fn build(mode: AssistantMode, name: &str) -> Arc<dyn agent::Agent> {
+    Arc::new(AssistantAgent { mode, profile: profile(mode, name) })
 }
 
-struct Agent {
-    mode: Mode,
+struct AssistantAgent {
+    mode: AssistantMode,
     profile: Profile,
 }
 
-impl agent::Agent for Agent {
+impl agent::Agent for AssistantAgent {
     fn profile(&self) -> &Profile {
         &self.profile
     }
 
     fn admit(&self, inbound: &Inbound, _: Option<&Task>) -> Result<Admission, Fault> {
         match self.mode {
-            Mode::Chat | Mode::Structured => input::check(&inbound.message)?,
-            Mode::Interrupt | Mode::Parallel => {}
+            AssistantMode::Chat | AssistantMode::Structured => input::check(&inbound.message)?,
+            AssistantMode::Interrupt | AssistantMode::Parallel => {}
         }
         Ok(Admission { undecided: false, restart: Restart::Retry, idempotent: true })
     }
@@ -103,31 +107,37 @@ impl agent::Agent for Agent {
     fn run(&self, turn: Turn) -> BoxStream<'static, AgentEvent> {
         let response = |text: String| answer::response(&text, &assistant_id(&self.profile.name));
         let said = match self.mode {
-            Mode::Chat => response(input::Input::of(&turn).told()),
-            Mode::Structured => response(input::Input::of(&turn).printed()),
-            Mode::Interrupt | Mode::Parallel => match questions::take_up(self.mode, &turn) {
-                Course::Ask(asked) => answer::interrupt(&asked),
-                Course::Answer(text) => response(text),
+            AssistantMode::Chat => response(input::Input::of(&turn).told()),
+            AssistantMode::Structured => response(input::Input::of(&turn).printed()),
+            AssistantMode::Interrupt | AssistantMode::Parallel => match questions::take_up(self.mode, &turn) {
+                TurnPhase::Ask(asked) => answer::interrupt(&asked),
+                TurnPhase::Answer(text) => response(text),
             },
         };
         stream::iter(said).boxed()
     }
 }
 
-fn profile(mode: Mode, name: &str) -> Profile {
+fn profile(mode: AssistantMode, name: &str) -> Profile {
     let (title, description, examples): (_, _, &[&str]) = match mode {
-        Mode::Chat => ("Assistant", "Says again what it was told, text and data.", &["hello", r#"{"locale":"en-US"}"#]),
-        Mode::Interrupt => ("Interrupt", "Asks one question, and answers when it has its answer.", &["plan a trip"]),
-        Mode::Parallel => (
+        AssistantMode::Chat => {
+            ("Assistant", "Says again what it was told, text and data.", &["hello", r#"{"locale":"en-US"}"#])
+        }
+        AssistantMode::Interrupt => {
+            ("Interrupt", "Asks one question, and answers when it has its answer.", &["plan a trip"])
+        }
+        AssistantMode::Parallel => (
             "Parallel",
             "Asks two questions at once, and answers when it has both answers.",
             &["plan a trip", r#"{"resume":[{"id":"interrupt-1","value":"May"},{"id":"interrupt-2","value":2}]}"#],
         ),
-        Mode::Structured => ("Structured", "Reads data and no text, and prints it.", &[r#"{"city":"Venice"}"#]),
+        AssistantMode::Structured => {
+            ("Structured", "Reads data and no text, and prints it.", &[r#"{"city":"Venice"}"#])
+        }
     };
     let modes: &[&str] = match mode {
-        Mode::Chat | Mode::Interrupt | Mode::Parallel => &["text/plain", "application/json"],
-        Mode::Structured => &["application/json"],
+        AssistantMode::Chat | AssistantMode::Interrupt | AssistantMode::Parallel => &["text/plain", "application/json"],
+        AssistantMode::Structured => &["application/json"],
     };
     Profile {
         name: name.into(),

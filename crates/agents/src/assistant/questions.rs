@@ -10,29 +10,29 @@ use model::ports::agent::Turn;
 use model::{Content, Json, Message, Role};
 use serde::{Deserialize, Serialize};
 
-use super::Mode;
+use super::AssistantMode;
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Question {
+pub(super) struct AssistantQuestion {
     pub(super) id: &'static str,
     pub(super) says: &'static str,
 }
 
-const ONE: &[Question] = &[Question { id: "interrupt-1", says: "Which colour would you like?" }];
-const TWO: &[Question] = &[
-    Question { id: "interrupt-1", says: "In which month would you like to travel?" },
-    Question { id: "interrupt-2", says: "How many people will travel?" },
+const ONE: &[AssistantQuestion] = &[AssistantQuestion { id: "interrupt-1", says: "Which colour would you like?" }];
+const TWO: &[AssistantQuestion] = &[
+    AssistantQuestion { id: "interrupt-1", says: "In which month would you like to travel?" },
+    AssistantQuestion { id: "interrupt-2", says: "How many people will travel?" },
 ];
 
 /// The course of a turn.
-pub(super) enum Course {
-    Ask(Asked),
+pub(super) enum TurnPhase {
+    Ask(OpenQuestions),
     Answer(String),
 }
 
 /// Open questions, and the answers so far.
-pub(super) struct Asked {
-    pub(super) open: Vec<&'static Question>,
+pub(super) struct OpenQuestions {
+    pub(super) open: Vec<&'static AssistantQuestion>,
     answers: Answers,
 }
 
@@ -44,27 +44,31 @@ struct Kept {
     answered: Answers,
 }
 
-impl Asked {
+impl OpenQuestions {
     pub(super) fn kept(&self) -> String {
         serde_json::to_string(&Kept { answered: self.answers.clone() }).unwrap_or_default()
     }
 }
 
-pub(super) fn take_up(mode: Mode, turn: &Turn) -> Course {
+pub(super) fn take_up(mode: AssistantMode, turn: &Turn) -> TurnPhase {
     let all = match mode {
-        Mode::Interrupt => ONE,
-        Mode::Parallel => TWO,
-        Mode::Chat | Mode::Structured => &[],
+        AssistantMode::Interrupt => ONE,
+        AssistantMode::Parallel => TWO,
+        AssistantMode::Chat | AssistantMode::Structured => &[],
     };
     let Some(mut answers) = answered_before(turn) else {
-        return Course::Ask(Asked { open: all.iter().collect(), answers: Answers::new() });
+        return TurnPhase::Ask(OpenQuestions { open: all.iter().collect(), answers: Answers::new() });
     };
     for inbound in &turn.messages {
         let open: Vec<&str> = all.iter().map(|question| question.id).filter(|id| !answers.contains_key(*id)).collect();
         answers.extend(answers_in(&inbound.message, &open));
     }
     let open: Vec<_> = all.iter().filter(|question| !answers.contains_key(question.id)).collect();
-    if open.is_empty() { Course::Answer(summary(mode, &answers)) } else { Course::Ask(Asked { open, answers }) }
+    if open.is_empty() {
+        TurnPhase::Answer(summary(mode, &answers))
+    } else {
+        TurnPhase::Ask(OpenQuestions { open, answers })
+    }
 }
 
 /// The answers at the time of the newest question; none before the first question.
@@ -83,14 +87,16 @@ fn answered_before(turn: &Turn) -> Option<Answers> {
 }
 
 /// A single answer as text, several as JSON.
-fn summary(mode: Mode, answers: &Answers) -> String {
+fn summary(mode: AssistantMode, answers: &Answers) -> String {
     match mode {
-        Mode::Interrupt => {
+        AssistantMode::Interrupt => {
             let answer = answers.values().next().map_or("null", Json::text);
             let text = serde_json::from_str::<String>(answer).unwrap_or_else(|_| answer.to_owned());
             format!("You answered: {text}")
         }
-        Mode::Chat | Mode::Parallel | Mode::Structured => serde_json::to_string(answers).unwrap_or_default(),
+        AssistantMode::Chat | AssistantMode::Parallel | AssistantMode::Structured => {
+            serde_json::to_string(answers).unwrap_or_default()
+        }
     }
 }
 

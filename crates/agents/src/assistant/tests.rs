@@ -5,11 +5,11 @@ use std::sync::Arc;
 use model::ports::agent::{AgentEvent, ArtifactChunk, EndState, Restart};
 use model::{Part, State};
 
-use super::{Mode, assistant_id, build};
+use super::{AssistantMode, assistant_id, build};
 use crate::scripted::stage::{Stage, brief, inbound, json};
 use crate::testing::text;
 
-fn stage(mode: Mode) -> Stage {
+fn stage(mode: AssistantMode) -> Stage {
     Stage::new(build(mode, "tested"))
 }
 
@@ -56,7 +56,7 @@ const SECOND: &str = r#"{"id":"interrupt-2","value":{"question":"How many people
 
 #[tokio::test(start_paused = true)]
 async fn a_chat_says_again_what_it_was_told_in_a_few_chunks() {
-    let mut stage = stage(Mode::Chat);
+    let mut stage = stage(AssistantMode::Chat);
     let said = stage.hear(text("hello out there, whoever you are")).await;
     assert_eq!(said.first(), Some(&AgentEvent::Working(None)));
     assert_eq!(response(&said), "You said: hello out there, whoever you are");
@@ -77,11 +77,11 @@ async fn data_is_laid_over_the_input_and_alone_it_is_the_answer() {
     let mut parts = data(r#"{"locale":"en-US","n":1.0}"#);
     parts.extend(data(r#"{"n":12345678901234567890}"#));
     let printed = r#"{"locale":"en-US","n":12345678901234567890}"#;
-    assert_eq!(response(&stage(Mode::Chat).hear(parts.clone()).await), printed);
-    assert_eq!(response(&stage(Mode::Structured).hear(parts.clone()).await), printed);
+    assert_eq!(response(&stage(AssistantMode::Chat).hear(parts.clone()).await), printed);
+    assert_eq!(response(&stage(AssistantMode::Structured).hear(parts.clone()).await), printed);
     parts.extend(text("hi"));
-    assert_eq!(response(&stage(Mode::Chat).hear(parts).await), format!("You said: hi\nYour data: {printed}"));
-    let refused = stage(Mode::Chat).try_say("m", data("[1]")).unwrap_err();
+    assert_eq!(response(&stage(AssistantMode::Chat).hear(parts).await), format!("You said: hi\nYour data: {printed}"));
+    let refused = stage(AssistantMode::Chat).try_say("m", data("[1]")).unwrap_err();
     assert_eq!(refused.field.as_deref(), Some("message.parts[0].data"));
 }
 
@@ -99,7 +99,7 @@ async fn a_question_is_answered_by_text_or_by_a_resume_of_any_shape() {
         (data(r#"{"choice":"B"}"#), r#"{"choice":"B"}"#),
         ([text("not this"), data(r#"{"resume":"this"}"#)].concat(), "this"),
     ] {
-        let mut stage = stage(Mode::Interrupt);
+        let mut stage = stage(AssistantMode::Interrupt);
         let asked = questions(&stage.hear(text("plan a trip")).await);
         assert_eq!(asked, r#"{"id":"interrupt-1","value":{"question":"Which colour would you like?"}}"#);
         assert_eq!(response(&stage.hear(answer).await), format!("You answered: {expected}"));
@@ -109,7 +109,7 @@ async fn a_question_is_answered_by_text_or_by_a_resume_of_any_shape() {
 
 #[tokio::test(start_paused = true)]
 async fn both_of_two_questions_are_answered_in_one_part() {
-    let mut stage = stage(Mode::Parallel);
+    let mut stage = stage(AssistantMode::Parallel);
     assert_eq!(questions(&stage.hear(text("go")).await), format!("{FIRST}|{SECOND}"));
     let resume =
         r#"{"resume":[{"id":"interrupt-2","value":{"choice":"B"}},{"id":"interrupt-1","value":{"choice":"A"}}]}"#;
@@ -119,7 +119,7 @@ async fn both_of_two_questions_are_answered_in_one_part() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_left_open_is_asked_again_under_the_same_ids() {
-    let mut stage = stage(Mode::Parallel);
+    let mut stage = stage(AssistantMode::Parallel);
     stage.hear(text("go")).await;
     // An answer to a question that was not asked.
     let unknown = data(r#"{"resume":[{"id":"interrupt-7","value":1}]}"#);
@@ -133,7 +133,7 @@ async fn what_is_left_open_is_asked_again_under_the_same_ids() {
 
 #[tokio::test(start_paused = true)]
 async fn a_text_answers_the_first_open_question_and_nothing_answers_none() {
-    let mut stage = stage(Mode::Parallel);
+    let mut stage = stage(AssistantMode::Parallel);
     stage.hear(text("go")).await;
     assert_eq!(questions(&stage.hear(text("May")).await), SECOND);
     let picture = vec![Part::new(model::Content::Url("https://example.com/a.png".into()))];
@@ -143,7 +143,7 @@ async fn a_text_answers_the_first_open_question_and_nothing_answers_none() {
 
 #[tokio::test(start_paused = true)]
 async fn a_turn_that_was_cut_off_asks_again_and_an_answer_survives_a_restart() {
-    let mut stage = stage(Mode::Parallel);
+    let mut stage = stage(AssistantMode::Parallel);
     stage.say("m1", text("go"));
     stage.start();
     stage.next().await;
@@ -151,17 +151,17 @@ async fn a_turn_that_was_cut_off_asks_again_and_an_answer_survives_a_restart() {
     stage.retry();
     assert_eq!(questions(&stage.finish().await), format!("{FIRST}|{SECOND}"));
     stage.hear(text("May")).await;
-    stage.restart(build(Mode::Parallel, "tested"));
+    stage.restart(build(AssistantMode::Parallel, "tested"));
     assert_eq!(response(&stage.hear(text("two")).await), r#"{"interrupt-1":"May","interrupt-2":"two"}"#);
 }
 
 #[test]
 fn they_may_run_ahead_and_again_and_read_only_what_they_understand() {
-    for mode in [Mode::Chat, Mode::Interrupt, Mode::Parallel, Mode::Structured] {
+    for mode in [AssistantMode::Chat, AssistantMode::Interrupt, AssistantMode::Parallel, AssistantMode::Structured] {
         let agent = build(mode, "tested");
         let admission = agent.admit(&inbound("m", text("hi")), None).unwrap();
         assert_eq!((admission.undecided, admission.restart, admission.idempotent), (false, Restart::Retry, true));
-        assert_eq!(agent.profile().input_modes.contains(&"text/plain".into()), mode != Mode::Structured);
+        assert_eq!(agent.profile().input_modes.contains(&"text/plain".into()), mode != AssistantMode::Structured);
     }
 }
 

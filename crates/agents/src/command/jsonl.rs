@@ -2,16 +2,16 @@
 
 use model::ports::agent::{AgentEvent, Turn};
 
-use super::process::{Outcome, Process};
-use crate::events::Hearing;
+use super::process::{CommandProcess, ProgramEnd};
+use crate::emitter::Emitter;
+use crate::events::EventReader;
 use crate::lines::Lines;
-use crate::speech::Emitter;
 
 /// Longest event.
 const LONGEST: usize = 16 << 20;
 
-pub(super) async fn listen(mut process: Process, turn: &Turn, most: usize, voice: &Emitter) {
-    let mut hearing = Hearing::new(turn);
+pub(super) async fn listen(mut process: CommandProcess, turn: &Turn, most: usize, emitter: &Emitter) {
+    let mut hearing = EventReader::new(turn);
     let mut lines = Lines::new(LONGEST.min(most));
     let mut number = 0_u64;
     // The turn's end as the program reported it. It is emitted after the program has exited: emitting an end drops
@@ -22,7 +22,7 @@ pub(super) async fn listen(mut process: Process, turn: &Turn, most: usize, voice
             biased;
             printed = process.next() => printed,
             emission = hearing.lull() => {
-                voice.say(emission).await;
+                emitter.say(emission).await;
                 continue;
             }
         };
@@ -44,7 +44,7 @@ pub(super) async fn listen(mut process: Process, turn: &Turn, most: usize, voice
                 Ok(None) => break,
                 Err(too_long) => {
                     drop(process);
-                    return voice.fail(format!("line {} of the program's output: {too_long}", number + 1)).await;
+                    return emitter.fail(format!("line {} of the program's output: {too_long}", number + 1)).await;
                 }
             };
             number += 1;
@@ -57,7 +57,7 @@ pub(super) async fn listen(mut process: Process, turn: &Turn, most: usize, voice
                 Ok(all) => all,
                 Err(says) => {
                     drop(process);
-                    return voice.fail(format!("line {number} of the program's output: {says}")).await;
+                    return emitter.fail(format!("line {number} of the program's output: {says}")).await;
                 }
             };
             for emission in all {
@@ -67,7 +67,7 @@ pub(super) async fn listen(mut process: Process, turn: &Turn, most: usize, voice
                     | AgentEvent::Artifact(_)
                     | AgentEvent::Bound(_)
                     | AgentEvent::Metadata(_) => {
-                        voice.say(emission).await;
+                        emitter.say(emission).await;
                     }
                 }
             }
@@ -80,12 +80,12 @@ pub(super) async fn listen(mut process: Process, turn: &Turn, most: usize, voice
         }
     }
     if let Some(emission) = hearing.finish() {
-        voice.say(emission).await;
+        emitter.say(emission).await;
     }
     match (end, process.outcome()) {
-        (Some(end), Outcome::Done | Outcome::Failed(_)) => voice.say(end).await,
+        (Some(end), ProgramEnd::Done | ProgramEnd::Failed(_)) => emitter.say(end).await,
         // The caller has cancelled; the program's last event may be its end.
-        (Some(end), Outcome::Stopped) => voice.say(end).await,
-        (None, outcome) => super::end(outcome, voice).await,
+        (Some(end), ProgramEnd::Stopped) => emitter.say(end).await,
+        (None, outcome) => super::end(outcome, emitter).await,
     }
 }

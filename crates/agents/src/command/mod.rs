@@ -17,15 +17,15 @@ use futures_util::stream::BoxStream;
 use model::ports::agent::{self, Admission, AgentEvent, EndState, Profile, Restart, Turn};
 use model::{Fault, Inbound, Task};
 
-use crate::config::{self, Kind};
-use crate::speech::{Emitter, speak};
-use crate::telling;
-pub use options::{Mode, Options};
-use process::{Feed, Process};
+use crate::config::{self, AgentKind};
+use crate::emitter::{Emitter, emit};
+use crate::turn_json;
+pub use options::{CommandMode, Options};
+use process::{CommandProcess, ProgramInput};
 
-pub const KIND: Kind = Kind::of::<Options>("command", "runs a program for each turn", options::FIELDS);
+pub const KIND: AgentKind = AgentKind::of::<Options>("command", "runs a program for each turn", options::FIELDS);
 
-struct Agent {
+struct CommandAgent {
     profile: Profile,
     options: Arc<Options>,
     /// The program and its arguments.
@@ -33,12 +33,12 @@ struct Agent {
     output_bytes: usize,
 }
 
-impl Agent {
-    fn new(name: &str, options: Options, words: Vec<String>, output_bytes: usize) -> Agent {
+impl CommandAgent {
+    fn new(name: &str, options: Options, words: Vec<String>, output_bytes: usize) -> CommandAgent {
         let (input_modes, output_modes): (&[&str], _) = match (options.mode, &options.media_type) {
-            (Mode::Jsonl, _) => (&["*/*"], "*/*"),
-            (Mode::Text, None) => (&["text/plain", "application/json"], "text/plain"),
-            (Mode::Text, Some(media_type)) => (&["text/plain", "application/json"], media_type.as_str()),
+            (CommandMode::Jsonl, _) => (&["*/*"], "*/*"),
+            (CommandMode::Text, None) => (&["text/plain", "application/json"], "text/plain"),
+            (CommandMode::Text, Some(media_type)) => (&["text/plain", "application/json"], media_type.as_str()),
         };
         // A program may have effects outside the server, so a turn is not repeated.
         let plain = config::profile(name, "Runs a program for each message.", Restart::Fail);
@@ -47,11 +47,11 @@ impl Agent {
             output_modes: vec![output_modes.into()],
             ..plain
         };
-        Agent { profile, options: Arc::new(options), words: words.into(), output_bytes }
+        CommandAgent { profile, options: Arc::new(options), words: words.into(), output_bytes }
     }
 }
 
-impl agent::Agent for Agent {
+impl agent::Agent for CommandAgent {
     fn profile(&self) -> &Profile {
         &self.profile
     }
@@ -63,42 +63,42 @@ impl agent::Agent for Agent {
 
     fn run(&self, turn: Turn) -> BoxStream<'static, AgentEvent> {
         let (options, words, output_bytes) = (self.options.clone(), self.words.clone(), self.output_bytes);
-        speak(move |voice| Box::pin(run(options, words, output_bytes, turn, voice)))
+        emit(move |emitter| Box::pin(run(options, words, output_bytes, turn, emitter)))
     }
 }
 
-async fn run(options: Arc<Options>, words: Arc<[String]>, output_bytes: usize, turn: Turn, voice: Emitter) {
+async fn run(options: Arc<Options>, words: Arc<[String]>, output_bytes: usize, turn: Turn, emitter: Emitter) {
     let feed = match options.mode {
-        Mode::Text => text::input(&turn),
-        Mode::Jsonl => match telling::tell(&turn, options.history).await {
+        CommandMode::Text => text::input(&turn),
+        CommandMode::Jsonl => match turn_json::write(&turn, options.history).await {
             Ok(told) => told + "\n",
             Err(fault) => {
                 tracing::error!(task = %turn.task, cause = %fault.cause_text(), "cannot read a conversation: {fault}");
-                return voice.fail("the conversation could not be read").await;
+                return emitter.fail("the conversation could not be read").await;
             }
         },
     };
-    let process = match Process::start(&options, &words, &turn, Feed::new(feed)) {
+    let process = match CommandProcess::start(&options, &words, &turn, ProgramInput::new(feed)) {
         Ok(process) => process,
         Err(error) => {
             tracing::error!(program = %words[0], %error, "a program could not be started");
-            return voice.fail(format!("the agent's program could not be started: {error}")).await;
+            return emitter.fail(format!("the agent's program could not be started: {error}")).await;
         }
     };
     if !options.direct_replies {
-        voice.say(AgentEvent::Working(None)).await;
+        emitter.say(AgentEvent::Working(None)).await;
     }
     match options.mode {
-        Mode::Text => text::listen(process, &options, &turn, output_bytes, &voice).await,
-        Mode::Jsonl => jsonl::listen(process, &turn, output_bytes, &voice).await,
+        CommandMode::Text => text::listen(process, &options, &turn, output_bytes, &emitter).await,
+        CommandMode::Jsonl => jsonl::listen(process, &turn, output_bytes, &emitter).await,
     }
 }
 
 /// The turn's end, where only the program's exit determines it.
-async fn end(outcome: process::Outcome, voice: &Emitter) {
+async fn end(outcome: process::ProgramEnd, emitter: &Emitter) {
     match outcome {
-        process::Outcome::Done => voice.end(EndState::Completed, None).await,
-        process::Outcome::Stopped => voice.end(EndState::Canceled, None).await,
-        process::Outcome::Failed(says) => voice.fail(says).await,
+        process::ProgramEnd::Done => emitter.end(EndState::Completed, None).await,
+        process::ProgramEnd::Stopped => emitter.end(EndState::Canceled, None).await,
+        process::ProgramEnd::Failed(says) => emitter.fail(says).await,
     }
 }

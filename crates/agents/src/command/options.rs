@@ -9,10 +9,10 @@ use model::ports::agent;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, de};
 
-use super::Agent;
-use crate::config::{Backend, Common, Error, in_range};
+use super::CommandAgent;
+use crate::config::{Common, Error, KindOptions, in_range};
 use crate::powers::{Field, plain, runs, runs_with_secrets};
-use crate::{Secret, shell};
+use crate::{ConfigSecret, shell};
 
 /// Its fields and their powers.
 pub(super) const FIELDS: &[Field] = &[
@@ -41,7 +41,7 @@ pub struct Options {
     /// `text` (default): the message's text comes on stdin, what is printed is the answer. `jsonl`: one JSON line comes on
     /// stdin, and each line printed is an event.
     #[serde(default)]
-    pub(super) mode: Mode,
+    pub(super) mode: CommandMode,
     /// The folder it runs in. Default: the server's.
     pub(super) cwd: Option<PathBuf>,
     /// Environment variables it gets besides `A2A_…`, PATH, HOME, LANG, TMPDIR and TZ.
@@ -49,7 +49,7 @@ pub struct Options {
     pub(super) env: BTreeMap<String, String>,
     /// Further ones that are secret: each `env:NAME` or `file:PATH`. Never shown, not even in what it complains of.
     #[serde(default)]
-    pub(super) secrets: BTreeMap<String, Secret>,
+    pub(super) secrets: BTreeMap<String, ConfigSecret>,
     /// Let it have the server's whole environment. Default false.
     #[serde(default)]
     pub(super) inherit_env: bool,
@@ -71,7 +71,8 @@ pub struct Options {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Mode {
+#[schemars(rename = "Mode")]
+pub enum CommandMode {
     #[default]
     Text,
     Jsonl,
@@ -91,7 +92,7 @@ pub(crate) fn line_or_list<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<String
     }
 }
 
-impl Backend for Options {
+impl KindOptions for Options {
     fn check(&self) -> Result<(), Error> {
         let Some(program) = self.command.first().filter(|program| !program.is_empty()) else {
             return Err(Error::new("command: name a program"));
@@ -117,22 +118,22 @@ impl Backend for Options {
         let text_only = [("chunk", self.chunk.is_some()), ("media_type", self.media_type.is_some())];
         let jsonl_only = [("history", self.history), ("direct_replies", self.direct_replies)];
         let misplaced = match self.mode {
-            Mode::Text => jsonl_only,
-            Mode::Jsonl => text_only,
+            CommandMode::Text => jsonl_only,
+            CommandMode::Jsonl => text_only,
         };
         if let Some((name, _)) = misplaced.into_iter().find(|(_, set)| *set) {
-            let other = if self.mode == Mode::Text { "jsonl" } else { "text" };
+            let other = if self.mode == CommandMode::Text { "jsonl" } else { "text" };
             return Err(Error::new(format!("{name} means something only with mode: {other}")));
         }
         in_range("kill_after_ms", self.kill_after_ms, 0, 3_600_000)
     }
 
     fn merges(&self) -> bool {
-        self.mode == Mode::Text && self.chunk.is_none()
+        self.mode == CommandMode::Text && self.chunk.is_none()
     }
 
     fn build<'a>(&'a self, name: &'a str, common: &'a Common) -> Future<'a, Result<Arc<dyn agent::Agent>, Error>> {
-        let agent = Agent::new(name, self.clone(), self.command.clone(), common.max_output_bytes());
+        let agent = CommandAgent::new(name, self.clone(), self.command.clone(), common.max_output_bytes());
         Box::pin(async { Ok(Arc::new(agent) as Arc<dyn agent::Agent>) })
     }
 }

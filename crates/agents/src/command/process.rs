@@ -28,12 +28,12 @@ const TAIL_BYTES: usize = 2 << 10;
 /// How long to read the pipes of an exited program, if a process that left its group holds them open.
 const DRAIN: Duration = Duration::from_secs(1);
 
-pub(super) struct Process {
+pub(super) struct CommandProcess {
     group: Group,
     stdout: Option<ChildStdout>,
     stderr: Option<ChildStderr>,
     stdin: Option<ChildStdin>,
-    feed: Feed,
+    feed: ProgramInput,
     complaints: Tail,
     cancelled: Cancelled,
     kill_after: Duration,
@@ -54,14 +54,19 @@ enum Stopping {
 
 /// How a program ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum ProgramEnd {
     Done,
     Stopped,
     Failed(String),
 }
 
-impl Process {
-    pub(super) fn start(options: &Options, words: &Arc<[String]>, turn: &Turn, feed: Feed) -> io::Result<Process> {
+impl CommandProcess {
+    pub(super) fn start(
+        options: &Options,
+        words: &Arc<[String]>,
+        turn: &Turn,
+        feed: ProgramInput,
+    ) -> io::Result<CommandProcess> {
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).kill_on_drop(true);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -88,7 +93,7 @@ impl Process {
         let (mut child, guarded) = guardian::spawn(&mut command)?;
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let secrets = options.secrets.values().map(|secret| secret.reveal().to_owned()).collect();
-        Ok(Process {
+        Ok(CommandProcess {
             group: Group::of(child, guarded),
             stdout,
             stderr,
@@ -161,13 +166,13 @@ impl Process {
         }
     }
 
-    /// How it ended, with an error text if it failed. Valid only after [`Process::next`] returned none.
-    pub(super) fn outcome(&self) -> Outcome {
+    /// How it ended, with an error text if it failed. Valid only after [`CommandProcess::next`] returned none.
+    pub(super) fn outcome(&self) -> ProgramEnd {
         if self.stopping == Some(Stopping::Cancelled) {
-            return Outcome::Stopped;
+            return ProgramEnd::Stopped;
         }
         let how = match &self.exit {
-            Some(Ok(status)) if status.success() => return Outcome::Done,
+            Some(Ok(status)) if status.success() => return ProgramEnd::Done,
             Some(Ok(status)) => match (status.code(), status.signal()) {
                 (Some(code), _) => format!("the program ended with exit code {code}"),
                 (None, Some(signal)) => format!("the program was ended by {}", signal_name(signal)),
@@ -177,7 +182,7 @@ impl Process {
             None => "the program has not ended".to_owned(),
         };
         let complaints = self.complaints.text();
-        Outcome::Failed(if complaints.is_empty() { how } else { format!("{how}: {complaints}") })
+        ProgramEnd::Failed(if complaints.is_empty() { how } else { format!("{how}: {complaints}") })
     }
 }
 
@@ -239,11 +244,11 @@ impl Drop for Group {
 }
 
 /// The text written to the program's stdin, which is then closed.
-pub(super) struct Feed(Bytes);
+pub(super) struct ProgramInput(Bytes);
 
-impl Feed {
-    pub(super) fn new(text: String) -> Feed {
-        Feed(text.into())
+impl ProgramInput {
+    pub(super) fn new(text: String) -> ProgramInput {
+        ProgramInput(text.into())
     }
 
     async fn go_on(&mut self, stdin: Option<&mut ChildStdin>) -> io::Result<()> {

@@ -5,9 +5,9 @@ use model::ports::agent::Turn;
 use model::{Content, Part};
 
 use super::options::Options;
-use super::process::{Outcome, Process};
-use crate::growing::Growing;
-use crate::speech::Emitter;
+use super::process::{CommandProcess, ProgramEnd};
+use crate::emitter::Emitter;
+use crate::text_accumulator::TextAccumulator;
 
 /// The program's input: the messages' texts, and data as JSON, each on its own lines.
 pub(super) fn input(turn: &Turn) -> String {
@@ -21,9 +21,15 @@ pub(super) fn input(turn: &Turn) -> String {
 }
 
 /// Streams the program's output as one artifact.
-pub(super) async fn listen(mut process: Process, options: &Options, turn: &Turn, most: usize, voice: &Emitter) {
+pub(super) async fn listen(
+    mut process: CommandProcess,
+    options: &Options,
+    turn: &Turn,
+    most: usize,
+    emitter: &Emitter,
+) {
     // Delimiters are removed, so the pieces between them are separate texts.
-    let mut response = Growing::new("response", turn).bordered(options.chunk.is_some());
+    let mut response = TextAccumulator::new("response", turn).bordered(options.chunk.is_some());
     let mut cutter = Cutter::new(options);
     let mut total = 0;
     loop {
@@ -31,7 +37,7 @@ pub(super) async fn listen(mut process: Process, options: &Options, turn: &Turn,
             biased;
             printed = process.next() => printed,
             emission = response.lull() => {
-                voice.say(emission).await;
+                emitter.say(emission).await;
                 continue;
             }
         };
@@ -39,29 +45,29 @@ pub(super) async fn listen(mut process: Process, options: &Options, turn: &Turn,
         total += printed.len();
         if total > most {
             drop(process);
-            return voice.fail(format!("the program printed more than {most} bytes")).await;
+            return emitter.fail(format!("the program printed more than {most} bytes")).await;
         }
         for part in cutter.push(&printed) {
             if let Some(emission) = response.push(vec![part]) {
-                voice.say(emission).await;
+                emitter.say(emission).await;
             }
         }
     }
     let outcome = process.outcome();
     let rest = match &outcome {
         // A partial picture is useless; a partial text is kept.
-        Outcome::Failed(_) | Outcome::Stopped if cutter.is_whole_only() => None,
-        Outcome::Done | Outcome::Failed(_) | Outcome::Stopped => cutter.finish(),
+        ProgramEnd::Failed(_) | ProgramEnd::Stopped if cutter.is_whole_only() => None,
+        ProgramEnd::Done | ProgramEnd::Failed(_) | ProgramEnd::Stopped => cutter.finish(),
     };
     if let Some(part) = rest
         && let Some(emission) = response.push(vec![part])
     {
-        voice.say(emission).await;
+        emitter.say(emission).await;
     }
     if let Some(emission) = response.release(true) {
-        voice.say(emission).await;
+        emitter.say(emission).await;
     }
-    super::end(outcome, voice).await;
+    super::end(outcome, emitter).await;
 }
 
 /// Splits bytes into parts: text at character boundaries or at the delimiter, other types not at all.

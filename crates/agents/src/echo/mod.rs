@@ -11,15 +11,15 @@ use model::{Fault, Inbound, Task};
 use crate::Builtin;
 
 pub const BUILTIN: Builtin =
-    Builtin { name: "echo", says: "hands every message back as an artifact", build: |_| Arc::new(Agent::new()) };
+    Builtin { name: "echo", says: "hands every message back as an artifact", build: |_| Arc::new(EchoAgent::new()) };
 
 #[derive(Debug)]
-pub struct Agent {
+pub struct EchoAgent {
     profile: Profile,
 }
 
-impl Agent {
-    pub fn new() -> Agent {
+impl EchoAgent {
+    pub fn new() -> EchoAgent {
         let profile = Profile {
             name: BUILTIN.name.into(),
             title: "Echo".into(),
@@ -40,17 +40,17 @@ impl Agent {
             restart: Restart::Retry,
             idempotent: true,
         };
-        Agent { profile }
+        EchoAgent { profile }
     }
 }
 
-impl Default for Agent {
-    fn default() -> Agent {
-        Agent::new()
+impl Default for EchoAgent {
+    fn default() -> EchoAgent {
+        EchoAgent::new()
     }
 }
 
-impl agent::Agent for Agent {
+impl agent::Agent for EchoAgent {
     fn profile(&self) -> &Profile {
         &self.profile
     }
@@ -81,7 +81,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn it_works_hands_the_newest_message_back_and_completes() {
-        let mut stage = Stage::new(Arc::new(Agent::new()));
+        let mut stage = Stage::new(Arc::new(EchoAgent::new()));
         stage.say("m1", vec![model::Part::text("old")]);
         stage.say("m2", every_kind_of_part());
         let said = stage.turn().await;
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn it_may_run_before_its_first_commit_and_again_after_a_crash() {
-        let agent = Agent::new();
+        let agent = EchoAgent::new();
         let admission = Admission { undecided: false, restart: Restart::Retry, idempotent: true };
         assert_eq!(agent.admit(&crate::scripted::stage::inbound("m", vec![]), None).unwrap(), admission);
         assert_eq!((agent.profile().restart, agent.profile().idempotent), (Restart::Retry, true));

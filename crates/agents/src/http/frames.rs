@@ -7,8 +7,8 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap};
 use serde_json::value::RawValue;
 
 use super::WHO;
-use crate::lines::{Lines, TooLong};
-use crate::outbound::Trouble;
+use crate::lines::{LineTooLong, Lines};
+use crate::outbound::RequestError;
 use crate::sse::Sse;
 
 /// Longest event of a stream.
@@ -39,7 +39,7 @@ enum Form {
 }
 
 impl Frames {
-    pub(super) fn of(headers: &HeaderMap, most: usize) -> Result<Frames, Trouble> {
+    pub(super) fn of(headers: &HeaderMap, most: usize) -> Result<Frames, RequestError> {
         let given = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("application/json");
         let essence = given.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
         let longest = LONGEST.min(most);
@@ -55,7 +55,7 @@ impl Frames {
             other => {
                 let says =
                     format!("{WHO} answered with {other}; it should be JSON, server-sent events, ndjson or plain text");
-                return Err(Trouble::never(says));
+                return Err(RequestError::never(says));
             }
         };
         Ok(Frames { form, count: 0 })
@@ -89,8 +89,8 @@ impl Frames {
     }
 
     /// The next event.
-    pub(super) fn next(&mut self) -> Result<Option<String>, Trouble> {
-        let too_long = |error: TooLong| Trouble::never(format!("{WHO}: {error}"));
+    pub(super) fn next(&mut self) -> Result<Option<String>, RequestError> {
+        let too_long = |error: LineTooLong| RequestError::never(format!("{WHO}: {error}"));
         let event = loop {
             let event = match &mut self.form {
                 Form::Json { events, .. } => events.pop_front(),

@@ -19,15 +19,16 @@ use model::{Fault, Inbound, Task};
 use reqwest::Client;
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
 
-use crate::config::{self, Kind};
-use crate::events::Hearing;
-use crate::outbound::{self, Again, Retries, Trouble};
-use crate::speech::{Emitter, speak};
-use crate::telling;
+use crate::config::{self, AgentKind};
+use crate::emitter::{Emitter, emit};
+use crate::events::EventReader;
+use crate::outbound::{self, RequestError, Retries, RetryRule};
+use crate::turn_json;
 use frames::Frames;
 pub use options::Options;
 
-pub const KIND: Kind = Kind::of::<Options>("http", "POSTs each turn to an endpoint of yours", options::FIELDS);
+pub const KIND: AgentKind =
+    AgentKind::of::<Options>("http", "POSTs each turn to an endpoint of yours", options::FIELDS);
 
 /// Time limit of the cancel request.
 const CANCEL_TIME: Duration = Duration::from_secs(2);
@@ -35,7 +36,7 @@ const CANCEL_TIME: Duration = Duration::from_secs(2);
 const RETRIES: u32 = 3;
 const WHO: &str = "the agent's endpoint";
 
-struct Agent {
+struct HttpAgent {
     profile: Profile,
     endpoint: Arc<Endpoint>,
 }
@@ -48,15 +49,15 @@ struct Endpoint {
     retry: bool,
 }
 
-impl Agent {
-    fn new(name: &str, endpoint: Endpoint) -> Agent {
+impl HttpAgent {
+    fn new(name: &str, endpoint: Endpoint) -> HttpAgent {
         // The endpoint recognises a repeat by the turn's id.
         let profile = config::profile(name, "Answers by an HTTP endpoint.", Restart::Retry);
-        Agent { profile, endpoint: Arc::new(endpoint) }
+        HttpAgent { profile, endpoint: Arc::new(endpoint) }
     }
 }
 
-impl agent::Agent for Agent {
+impl agent::Agent for HttpAgent {
     fn profile(&self) -> &Profile {
         &self.profile
     }
@@ -68,40 +69,40 @@ impl agent::Agent for Agent {
 
     fn run(&self, turn: Turn) -> BoxStream<'static, AgentEvent> {
         let endpoint = self.endpoint.clone();
-        speak(move |voice| async move {
+        emit(move |emitter| async move {
             tokio::select! {
                 biased;
                 // Dropping the other branch closes the request.
                 () = turn.cancelled.clone() => {}
-                () = endpoint.talk(&turn, &voice) => return,
+                () = endpoint.talk(&turn, &emitter) => return,
             }
             endpoint.cancel(&turn).await;
-            voice.end(EndState::Canceled, None).await;
+            emitter.end(EndState::Canceled, None).await;
         })
     }
 }
 
 impl Endpoint {
-    async fn talk(&self, turn: &Turn, voice: &Emitter) {
-        let body = match telling::tell(turn, self.options.history).await {
+    async fn talk(&self, turn: &Turn, emitter: &Emitter) {
+        let body = match turn_json::write(turn, self.options.history).await {
             Ok(body) => body,
             Err(fault) => {
                 tracing::error!(task = %turn.task, cause = %fault.cause_text(), "cannot read a conversation: {fault}");
-                return voice.fail("the conversation could not be read").await;
+                return emitter.fail("the conversation could not be read").await;
             }
         };
         if !self.options.direct_replies {
-            voice.say(AgentEvent::Working(None)).await;
+            emitter.say(AgentEvent::Working(None)).await;
         }
-        let mut hearing = Hearing::new(turn);
+        let mut hearing = EventReader::new(turn);
         let mut retries = Retries::new(self.options.retries, RETRIES, self.options.retry_ms.unwrap_or(500), turn.id);
         loop {
-            let Err(trouble) = self.ask(turn, &body, &mut hearing, voice).await else { return };
-            if !retries.pause(&trouble, self.retry, voice).await {
+            let Err(trouble) = self.ask(turn, &body, &mut hearing, emitter).await else { return };
+            if !retries.pause(&trouble, self.retry, emitter).await {
                 if let Some(emission) = hearing.finish() {
-                    voice.say(emission).await;
+                    emitter.say(emission).await;
                 }
-                return voice.fail(trouble.says).await;
+                return emitter.fail(trouble.says).await;
             }
             tracing::info!(turn = %turn.id, "asking again: {}", trouble.says);
             hearing.again();
@@ -109,14 +110,20 @@ impl Endpoint {
     }
 
     /// Sends the turn once, under its id, and passes the answer on.
-    async fn ask(&self, turn: &Turn, body: &str, hearing: &mut Hearing, voice: &Emitter) -> Result<(), Trouble> {
+    async fn ask(
+        &self,
+        turn: &Turn,
+        body: &str,
+        hearing: &mut EventReader,
+        emitter: &Emitter,
+    ) -> Result<(), RequestError> {
         let mut request = self.request(&self.options.url, turn, turn.id.to_string(), body);
         request = request.header(ACCEPT, "application/json, text/event-stream, application/x-ndjson");
         let sent = request.send().await;
         let unreached = sent.as_ref().err().filter(|error| error.is_connect()).map(outbound::reason_of);
         let answered = outbound::answer(WHO, sent, outbound::is_busy).await;
         let mut response = answered.map_err(|trouble| match unreached {
-            Some(why) => Trouble { says: format!("{} at {}: {why}", trouble.says, self.origin()), ..trouble },
+            Some(why) => RequestError { says: format!("{} at {}: {why}", trouble.says, self.origin()), ..trouble },
             None => trouble,
         })?;
         let mut frames = Frames::of(response.headers(), self.output_bytes)?;
@@ -126,7 +133,7 @@ impl Endpoint {
                 biased;
                 chunk = response.chunk() => chunk,
                 emission = hearing.lull() => {
-                    voice.say(emission).await;
+                    emitter.say(emission).await;
                     continue;
                 }
             };
@@ -134,7 +141,10 @@ impl Endpoint {
                 Ok(Some(chunk)) => {
                     bytes += chunk.len();
                     if bytes > self.output_bytes {
-                        return Err(Trouble::never(format!("{WHO} answered more than {} bytes", self.output_bytes)));
+                        return Err(RequestError::never(format!(
+                            "{WHO} answered more than {} bytes",
+                            self.output_bytes
+                        )));
                     }
                     frames.push(&chunk);
                     false
@@ -143,13 +153,13 @@ impl Endpoint {
                     frames.finish();
                     true
                 }
-                Err(error) => return Err(Trouble::broken(WHO, &error)),
+                Err(error) => return Err(RequestError::broken(WHO, &error)),
             };
             while let Some(event) = frames.next()? {
-                let says = |says| Trouble::never(format!("event {} of {WHO}: {says}", frames.count()));
+                let says = |says| RequestError::never(format!("event {} of {WHO}: {says}", frames.count()));
                 for emission in hearing.hear(&event).map_err(says)? {
                     let ends = matches!(emission, AgentEvent::End(_) | AgentEvent::Reply(_));
-                    voice.say(emission).await;
+                    emitter.say(emission).await;
                     if ends {
                         return Ok(());
                     }
@@ -161,12 +171,12 @@ impl Endpoint {
         }
         if !frames.is_whole() {
             let says = format!("{WHO} stopped without saying how the turn ends");
-            return Err(Trouble { says, again: Again::Unclear });
+            return Err(RequestError { says, again: RetryRule::Unclear });
         }
         if let Some(emission) = hearing.finish() {
-            voice.say(emission).await;
+            emitter.say(emission).await;
         }
-        voice.end(EndState::Completed, None).await;
+        emitter.end(EndState::Completed, None).await;
         Ok(())
     }
 

@@ -8,9 +8,9 @@ use model::ports::agent;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Agent, Endpoint, sign};
-use crate::Secret;
-use crate::config::{Backend, Common, Error, RestartRule, in_range};
+use super::{Endpoint, HttpAgent, sign};
+use crate::ConfigSecret;
+use crate::config::{Common, Error, KindOptions, RestartRule, in_range};
 use crate::outbound;
 use crate::powers::{Field, plain, reaches, secret};
 
@@ -38,16 +38,16 @@ pub struct Options {
     /// Where `{turn, task, context, reason}` is POSTed to when a turn is cancelled. Default: the request is only closed.
     pub(super) cancel_url: Option<String>,
     /// Sent as `Authorization: Bearer …`: `env:NAME` or `file:PATH`.
-    pub(super) bearer: Option<Secret>,
+    pub(super) bearer: Option<ConfigSecret>,
     /// Further headers.
     #[serde(default)]
     pub(super) headers: BTreeMap<String, String>,
     /// Further headers that are secret, such as an API key: each `env:NAME` or `file:PATH`.
     #[serde(default)]
-    pub(super) secret_headers: BTreeMap<String, Secret>,
+    pub(super) secret_headers: BTreeMap<String, ConfigSecret>,
     /// Signs each request as Standard Webhooks do (`webhook-id`, `webhook-timestamp`, `webhook-signature`): `env:NAME` or
     /// `file:PATH`. A value that begins with `whsec_` is base64.
-    pub(super) secret: Option<Secret>,
+    pub(super) secret: Option<ConfigSecret>,
     /// Tell it what was said in earlier tasks of the context. Default false.
     #[serde(default)]
     pub(super) history: bool,
@@ -63,7 +63,7 @@ pub struct Options {
     pub(super) idle_timeout_ms: Option<u64>,
 }
 
-impl Backend for Options {
+impl KindOptions for Options {
     fn check(&self) -> Result<(), Error> {
         outbound::check_url("url", &self.url)?;
         if let Some(url) = &self.cancel_url {
@@ -87,7 +87,7 @@ impl Backend for Options {
                 retry: common.restart.is_none_or(|rule| rule == RestartRule::Retry),
                 options: self.clone(),
             };
-            Ok(Arc::new(Agent::new(name, endpoint)) as Arc<dyn agent::Agent>)
+            Ok(Arc::new(HttpAgent::new(name, endpoint)) as Arc<dyn agent::Agent>)
         })
     }
 }

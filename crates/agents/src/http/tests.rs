@@ -6,19 +6,19 @@ use model::ports::agent::ArtifactChunk;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::desk::{Asked, Desk};
+use crate::fake_server::{FakeRequest, FakeServer};
 use crate::scripted::stage::{brief, every_kind_of_part};
 use crate::testing::{Running, agent, earlier, refused, run, text, turn};
 
-async fn endpoint(desk: &Desk, more: Value) -> Arc<dyn agent::Agent> {
+async fn endpoint(desk: &FakeServer, more: Value) -> Arc<dyn agent::Agent> {
     let mut config = json!({"kind": "http", "url": desk.url("/turns"), "retry_ms": 1});
     config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     agent(config).await
 }
 
 /// Runs a turn whose request the test answers.
-async fn answered<T: Future<Output = ()>>(more: Value, answer: impl FnOnce(Asked) -> T) -> Vec<String> {
-    let desk = Desk::open().await;
+async fn answered<T: Future<Output = ()>>(more: Value, answer: impl FnOnce(FakeRequest) -> T) -> Vec<String> {
+    let desk = FakeServer::open().await;
     let agent = endpoint(&desk, more).await;
     let (said, ()) = tokio::join!(run(&*agent, turn(text("hello"))), async { answer(desk.asked().await).await });
     brief(&said)
@@ -56,7 +56,7 @@ async fn an_answer_that_cannot_be_understood_fails_with_what_is_wrong() {
 
 #[tokio::test]
 async fn events_are_heard_as_they_come() {
-    let desk = Desk::open().await;
+    let desk = FakeServer::open().await;
     let agent = endpoint(&desk, json!({})).await;
     for (content_type, frame) in [
         ("text/event-stream", (|event: &str| format!(": hi\r\ndata: {event}\r\n\r\n")) as fn(&str) -> String),
@@ -98,7 +98,7 @@ async fn a_stream_may_say_that_it_is_done_in_the_way_of_models() {
 
 #[tokio::test]
 async fn the_endpoint_is_told_the_turn() {
-    let desk = Desk::open().await;
+    let desk = FakeServer::open().await;
     let agent = endpoint(&desk, json!({"history": true, "headers": {"x-team": "blue"}})).await;
     let mut turn = turn(every_kind_of_part());
     turn.earlier = earlier(&[(model::Role::User, "before"), (model::Role::Agent, "indeed")]);
@@ -162,7 +162,7 @@ fn hmac_of(key: &[u8], text: &str) -> String {
 
 #[tokio::test]
 async fn a_busy_endpoint_is_asked_again_under_the_same_id() {
-    let desk = Desk::open().await;
+    let desk = FakeServer::open().await;
     let agent = endpoint(&desk, json!({"retries": 4})).await;
     let (said, ids) = tokio::join!(run(&*agent, turn(text("hello"))), async {
         let mut ids = vec![];
@@ -179,7 +179,7 @@ async fn a_busy_endpoint_is_asked_again_under_the_same_id() {
 
 #[tokio::test]
 async fn an_endpoint_that_says_when_is_not_asked_before() {
-    let desk = Desk::open().await;
+    let desk = FakeServer::open().await;
     let agent = endpoint(&desk, json!({})).await;
     let (said, waited) = tokio::join!(run(&*agent, turn(text("hello"))), async {
         desk.asked().await.answer("503 Busy", "retry-after: 1\r\n", "text/plain", "").await;
@@ -191,7 +191,7 @@ async fn an_endpoint_that_says_when_is_not_asked_before() {
     assert_eq!(brief(&said)[1..], [waits, "Completed"]);
     assert!(waited > Duration::from_millis(900), "{waited:?}");
     // An hour is longer than the longest pause.
-    let busy = |asked: Asked| asked.answer("429 Slow", "retry-after: 3600\r\n", "text/plain", "come back later");
+    let busy = |asked: FakeRequest| asked.answer("429 Slow", "retry-after: 3600\r\n", "text/plain", "come back later");
     assert_eq!(
         answered(json!({}), busy).await[1],
         "Failed the agent's endpoint answered 429 Too Many Requests: come back later"
@@ -200,7 +200,7 @@ async fn an_endpoint_that_says_when_is_not_asked_before() {
 
 #[tokio::test]
 async fn retries_end_and_the_last_refusal_is_told() {
-    let desk = Desk::open().await;
+    let desk = FakeServer::open().await;
     let agent = endpoint(&desk, json!({"retries": 1})).await;
     let (said, ()) = tokio::join!(run(&*agent, turn(text("hello"))), async {
         for _ in 0..2 {
@@ -223,7 +223,7 @@ async fn a_refusal_is_final_and_its_words_are_bounded() {
 
 #[tokio::test]
 async fn an_endpoint_that_cannot_be_reached_is_told_with_its_address_and_the_reason() {
-    let desk = Desk::open().await;
+    let desk = FakeServer::open().await;
     let agent = endpoint(&desk, json!({"retries": 2})).await;
     let at = desk.url("").trim_end_matches('/').to_owned();
     drop(desk);
@@ -235,7 +235,7 @@ async fn an_endpoint_that_cannot_be_reached_is_told_with_its_address_and_the_rea
 
 #[tokio::test]
 async fn an_endpoint_that_dies_in_the_middle_is_asked_again_and_its_artifacts_begin_again() {
-    let desk = Desk::open().await;
+    let desk = FakeServer::open().await;
     let agent = endpoint(&desk, json!({})).await;
     let (said, ()) = tokio::join!(run(&*agent, turn(text("hello"))), async {
         let mut asked = desk.asked().await;
@@ -279,8 +279,8 @@ async fn an_endpoint_that_is_silent_for_too_long_has_died() {
 
 #[tokio::test]
 async fn a_cancel_closes_the_request_and_calls_the_cancel_url() {
-    let desk = Desk::open().await;
-    let cancels = Desk::open().await;
+    let desk = FakeServer::open().await;
+    let cancels = FakeServer::open().await;
     let agent = endpoint(&desk, json!({"cancel_url": cancels.url("/cancel")})).await;
     let mut running = Running::start(&*agent, turn(text("hello")));
     running.next().await;
@@ -303,8 +303,8 @@ async fn a_cancel_closes_the_request_and_calls_the_cancel_url() {
 
 #[tokio::test]
 async fn a_cancel_url_that_nobody_answers_holds_nobody_up() {
-    let desk = Desk::open().await;
-    let cancels = Desk::open().await;
+    let desk = FakeServer::open().await;
+    let cancels = FakeServer::open().await;
     let agent = endpoint(&desk, json!({"cancel_url": cancels.url("/cancel")})).await;
     let mut running = Running::start(&*agent, turn(text("hello")));
     running.next().await;
@@ -315,7 +315,7 @@ async fn a_cancel_url_that_nobody_answers_holds_nobody_up() {
 
 #[tokio::test]
 async fn a_dropped_turn_closes_the_request() {
-    let desk = Desk::open().await;
+    let desk = FakeServer::open().await;
     let agent = endpoint(&desk, json!({})).await;
     let mut running = Running::start(&*agent, turn(text("hello")));
     running.next().await;
@@ -329,9 +329,9 @@ async fn a_dropped_turn_closes_the_request() {
 
 #[tokio::test]
 async fn a_direct_reply_is_offered_only_when_the_config_says_so() {
-    let reply = |asked: Asked| asked.json_answer(r#"{"message":"hi"}"#);
+    let reply = |asked: FakeRequest| asked.json_answer(r#"{"message":"hi"}"#);
     assert_eq!(answered(json!({"direct_replies": true}), reply).await, ["reply hi"]);
-    let desk = Desk::open().await;
+    let desk = FakeServer::open().await;
     let message = crate::scripted::stage::inbound("m", text("x"));
     for (more, undecided) in [(json!({"direct_replies": true}), true), (json!({}), false)] {
         let admission = endpoint(&desk, more).await.admit(&message, None).unwrap();
@@ -341,7 +341,7 @@ async fn a_direct_reply_is_offered_only_when_the_config_says_so() {
 
 #[tokio::test]
 async fn opaque_json_passes_unchanged() {
-    let desk = Desk::open().await;
+    let desk = FakeServer::open().await;
     let agent = endpoint(&desk, json!({})).await;
     let (said, ()) = tokio::join!(run(&*agent, turn(every_kind_of_part())), async {
         let asked = desk.asked().await;

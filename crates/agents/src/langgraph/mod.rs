@@ -4,12 +4,12 @@
 //! the REST client, `said` and `hearing` read the stream, and this file drives a turn: it creates a run once, finds
 //! it again after a crash of either side, and follows it to its end. The user page is `docs/agents/langgraph.md`.
 
-mod hearing;
+mod binding;
 mod options;
-mod place;
 mod request;
-mod said;
+mod run_reader;
 mod server;
+mod shapes;
 
 #[cfg(test)]
 mod tests;
@@ -22,44 +22,45 @@ use model::ports::agent::{self, Admission, AgentEvent, AgentMessage, ArtifactChu
 use model::{Content, Fault, Inbound, Json, Task};
 use reqwest::Response;
 
-use crate::config::{self, Kind};
-use crate::outbound::{Again, Retries, Trouble};
-use crate::speech::{Emitter, speak};
+use crate::config::{self, AgentKind};
+use crate::emitter::{Emitter, emit};
+use crate::outbound::{RequestError, Retries, RetryRule};
 use crate::sse::Sse;
-use hearing::Hearing;
+use binding::RunBinding;
 pub use options::{Options, StreamMode};
-use place::Place;
-use request::Asked;
-use said::ThreadState;
-use server::{RunStatus, Server, WHO};
+use request::QuestionMetadata;
+use run_reader::RunReader;
+use server::{GraphServer, RunStatus, WHO};
+use shapes::ThreadState;
 
-pub const KIND: Kind = Kind::of::<Options>("langgraph", "runs an assistant of a LangGraph server", options::FIELDS);
+pub const KIND: AgentKind =
+    AgentKind::of::<Options>("langgraph", "runs an assistant of a LangGraph server", options::FIELDS);
 
 /// Default number of retries.
 const RETRIES: u32 = 3;
 const ERROR_CHARS: usize = 2_000;
 
-struct Agent {
+struct LanggraphAgent {
     profile: Profile,
     graph: Arc<Graph>,
 }
 
 struct Graph {
-    server: Server,
+    server: GraphServer,
     options: Options,
 }
 
-impl Agent {
-    fn new(name: &str, server: Server, options: Options) -> Agent {
+impl LanggraphAgent {
+    fn new(name: &str, server: GraphServer, options: Options) -> LanggraphAgent {
         let modes = || vec!["text/plain".into(), "application/json".into()];
         // A run continues without us, and is found again by the binding or by the turn's id in its metadata.
         let plain = config::profile(name, "Answers by a graph.", Restart::Resume);
         let profile = Profile { input_modes: modes(), output_modes: modes(), ..plain };
-        Agent { profile, graph: Arc::new(Graph { server, options }) }
+        LanggraphAgent { profile, graph: Arc::new(Graph { server, options }) }
     }
 }
 
-impl agent::Agent for Agent {
+impl agent::Agent for LanggraphAgent {
     fn profile(&self) -> &Profile {
         &self.profile
     }
@@ -81,10 +82,10 @@ impl agent::Agent for Agent {
 
     fn run(&self, turn: Turn) -> BoxStream<'static, AgentEvent> {
         let graph = self.graph.clone();
-        speak(move |voice| async move {
+        emit(move |emitter| async move {
             let place = OnceLock::new();
             {
-                let mut talk = Box::pin(graph.talk(&turn, &place, &voice));
+                let mut talk = Box::pin(graph.talk(&turn, &place, &emitter));
                 tokio::select! {
                     biased;
                     () = turn.cancelled.clone() => {}
@@ -100,7 +101,7 @@ impl agent::Agent for Agent {
             if place.get().is_none() {
                 graph.cancel_unheard(&turn).await;
             }
-            voice.end(EndState::Canceled, None).await;
+            emitter.end(EndState::Canceled, None).await;
         })
     }
 }
@@ -110,11 +111,11 @@ struct Course<'a> {
     turn: &'a Turn,
     thread: String,
     /// The run, once known.
-    place: &'a OnceLock<Place>,
+    place: &'a OnceLock<RunBinding>,
     /// A run may have been created whose id was not received.
     doubt: bool,
-    hearing: Hearing,
-    voice: &'a Emitter,
+    hearing: RunReader,
+    emitter: &'a Emitter,
 }
 
 /// How reading a stream ended.
@@ -132,18 +133,18 @@ enum Outcome {
 }
 
 impl Graph {
-    async fn talk(&self, turn: &Turn, place: &OnceLock<Place>, voice: &Emitter) {
-        voice.say(AgentEvent::Working(None)).await;
-        if let Some(bound) = Place::read(turn.bound.as_deref()) {
+    async fn talk(&self, turn: &Turn, place: &OnceLock<RunBinding>, emitter: &Emitter) {
+        emitter.say(AgentEvent::Working(None)).await;
+        if let Some(bound) = RunBinding::read(turn.bound.as_deref()) {
             let _ = place.set(bound);
         }
         let mut course = Course {
             turn,
-            thread: place::thread(turn).to_string(),
+            thread: binding::thread(turn).to_string(),
             place,
             doubt: turn.attempt > 1,
-            hearing: Hearing::new(turn, &self.options.assistant),
-            voice,
+            hearing: RunReader::new(turn, &self.options.assistant),
+            emitter,
         };
         let retries = || Retries::new(self.options.retries, RETRIES, self.options.retry_ms(), turn.id);
         let mut left = retries();
@@ -156,7 +157,7 @@ impl Graph {
                     tokio::time::sleep(Duration::from_millis(self.options.retry_ms())).await;
                 }
                 Err(trouble) => {
-                    if !left.pause(&trouble, true, voice).await {
+                    if !left.pause(&trouble, true, emitter).await {
                         break Outcome::Failed(trouble.says);
                     }
                     tracing::info!(turn = %turn.id, "asking again: {}", trouble.says);
@@ -168,7 +169,7 @@ impl Graph {
     }
 
     /// Creates or finds the turn's run, reads its stream, and asks for its status afterwards.
-    async fn listen(&self, course: &mut Course<'_>) -> Result<Heard, Trouble> {
+    async fn listen(&self, course: &mut Course<'_>) -> Result<Heard, RequestError> {
         if course.place.get().is_none()
             && std::mem::replace(&mut course.doubt, true)
             && let Some(run) = self.server.find(&course.thread, course.turn.id).await?
@@ -190,7 +191,7 @@ impl Graph {
         let broken = self.hear(response, course).await?;
         let Some(place) = course.place.get() else {
             let says = format!("{WHO} said nothing of the run it was to create");
-            return Err(Trouble { says, again: Again::Unclear });
+            return Err(RequestError { says, again: RetryRule::Unclear });
         };
         let outcome = match (self.server.status(place).await?, broken) {
             (None, _) => Outcome::Failed(format!("{WHO} no longer knows the run; send the message again")),
@@ -216,23 +217,28 @@ impl Graph {
     }
 
     /// Passes a stream on until it ends or breaks; the run's status decides what that means.
-    async fn hear(&self, mut response: Response, course: &mut Course<'_>) -> Result<Option<Trouble>, Trouble> {
+    async fn hear(
+        &self,
+        mut response: Response,
+        course: &mut Course<'_>,
+    ) -> Result<Option<RequestError>, RequestError> {
         let mut sse = Sse::new(self.server.longest);
         loop {
             let chunk = tokio::select! {
                 biased;
                 chunk = response.chunk() => chunk,
                 emission = course.hearing.lull() => {
-                    course.voice.say(emission).await;
+                    course.emitter.say(emission).await;
                     continue;
                 }
             };
             match chunk {
                 Ok(Some(chunk)) => sse.push(&chunk),
                 Ok(None) => return Ok(None),
-                Err(error) => return Ok(Some(Trouble::broken(WHO, &error))),
+                Err(error) => return Ok(Some(RequestError::broken(WHO, &error))),
             }
-            let too_long = |_| Trouble::never(format!("{WHO} said more than {} bytes at once", self.server.longest));
+            let too_long =
+                |_| RequestError::never(format!("{WHO} said more than {} bytes at once", self.server.longest));
             while let Some(frame) = sse.frame().map_err(too_long)? {
                 let emission = course.hearing.hear(&frame);
                 if course.place.get().is_none()
@@ -241,14 +247,14 @@ impl Graph {
                     course.bind(run).await;
                 }
                 if let Some(emission) = emission {
-                    course.voice.say(emission).await;
+                    course.emitter.say(emission).await;
                 }
             }
         }
     }
 
     /// Cancels the run; false if it had ended already, none if that is unknown.
-    async fn cancel(&self, place: &Place) -> Option<bool> {
+    async fn cancel(&self, place: &RunBinding) -> Option<bool> {
         match self.server.cancel(place).await {
             Ok(stopped) => Some(stopped),
             Err(trouble) => {
@@ -260,9 +266,9 @@ impl Graph {
 
     /// Cancels a run that may have been created before its id was received.
     async fn cancel_unheard(&self, turn: &Turn) {
-        let thread = place::thread(turn).to_string();
+        let thread = binding::thread(turn).to_string();
         match self.server.find(&thread, turn.id).await {
-            Ok(Some(run)) => drop(self.cancel(&Place { thread, run }).await),
+            Ok(Some(run)) => drop(self.cancel(&RunBinding { thread, run }).await),
             Ok(None) => {}
             Err(trouble) => tracing::warn!(turn = %turn.id, "a run could not be stopped: {}", trouble.says),
         }
@@ -272,35 +278,35 @@ impl Graph {
 impl Course<'_> {
     /// Stores the run's id before any of its output is passed on.
     async fn bind(&mut self, run: String) {
-        let place = Place { thread: self.thread.clone(), run };
+        let place = RunBinding { thread: self.thread.clone(), run };
         let bound = place.text();
         // A cancel may arrive during the next await and must find the run.
         let _ = self.place.set(place);
-        self.voice.say(AgentEvent::Bound(bound)).await;
+        self.emitter.say(AgentEvent::Bound(bound)).await;
     }
 
     async fn end(mut self, outcome: Outcome) {
-        let voice = self.voice;
+        let emitter = self.emitter;
         if let Outcome::Done = outcome {
             let answer = self.hearing.answer();
             for emission in self.hearing.finish(&answer.text) {
-                voice.say(emission).await;
+                emitter.say(emission).await;
             }
             if let Some(usage) = answer.usage {
                 let usage = serde_json::json!({"usage": {
                     "input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens, "total_tokens": usage.total_tokens,
                 }});
-                voice.say(AgentEvent::Metadata(Json::from_value(&usage))).await;
+                emitter.say(AgentEvent::Metadata(Json::from_value(&usage))).await;
             }
         } else if let Some(emission) = self.hearing.release() {
-            voice.say(emission).await;
+            emitter.say(emission).await;
         }
         match outcome {
-            Outcome::Done => voice.end(EndState::Completed, None).await,
-            Outcome::Failed(says) => voice.fail(says).await,
+            Outcome::Done => emitter.end(EndState::Completed, None).await,
+            Outcome::Failed(says) => emitter.fail(says).await,
             Outcome::Stopped => {
                 let says = "the run was stopped at the graph server";
-                voice.end(EndState::Canceled, Some(AgentMessage::text(says))).await;
+                emitter.end(EndState::Canceled, Some(AgentMessage::text(says))).await;
             }
             Outcome::Asks => self.ask().await,
         }
@@ -313,17 +319,17 @@ impl Course<'_> {
             key: "interrupt".into(),
             name: Some("Interrupt".into()),
             description: Some("Agent requires input to continue".into()),
-            parts: open.iter().map(said::Interrupt::part).collect(),
+            parts: open.iter().map(shapes::Interrupt::part).collect(),
             last: true,
             ..ArtifactChunk::default()
         };
-        self.voice.say(AgentEvent::Artifact(piece)).await;
-        let says: Vec<String> = open.iter().filter_map(said::Interrupt::words).collect();
+        self.emitter.say(AgentEvent::Artifact(piece)).await;
+        let says: Vec<String> = open.iter().filter_map(shapes::Interrupt::words).collect();
         let says = if says.is_empty() { "the agent requires input to continue".to_owned() } else { says.join("\n") };
         let run = self.place.get().map(|place| place.run.clone()).unwrap_or_default();
-        let asked = Asked { run, interrupts: open.iter().map(|interrupt| interrupt.id.clone()).collect() };
+        let asked = QuestionMetadata { run, interrupts: open.iter().map(|interrupt| interrupt.id.clone()).collect() };
         let words = AgentMessage { metadata: Some(asked.json()), ..AgentMessage::text(says) };
-        self.voice.end(EndState::InputRequired, Some(words)).await;
+        self.emitter.end(EndState::InputRequired, Some(words)).await;
     }
 }
 

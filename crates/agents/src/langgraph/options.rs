@@ -9,11 +9,11 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::Agent;
-use super::server::Server;
-use crate::config::{Backend, Common, Error, in_range};
+use super::LanggraphAgent;
+use super::server::GraphServer;
+use crate::config::{Common, Error, KindOptions, in_range};
 use crate::powers::{Field, plain, reaches, secret};
-use crate::{Secret, outbound};
+use crate::{ConfigSecret, outbound};
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
@@ -39,13 +39,13 @@ pub struct Options {
     /// The assistant: its id, or the name of its graph.
     pub(super) assistant: String,
     /// Sent as `X-Api-Key`: `env:NAME` or `file:PATH`.
-    pub(super) api_key: Option<Secret>,
+    pub(super) api_key: Option<ConfigSecret>,
     /// Further headers.
     #[serde(default)]
     pub(super) headers: BTreeMap<String, String>,
     /// Further headers that are secret: each `env:NAME` or `file:PATH`.
     #[serde(default)]
-    pub(super) secret_headers: BTreeMap<String, Secret>,
+    pub(super) secret_headers: BTreeMap<String, ConfigSecret>,
     /// How its words come: `messages-tuple` (default), word by word; `messages`, the same for servers that lack the former;
     /// `values`, the answer when it is whole.
     #[serde(default)]
@@ -98,7 +98,7 @@ impl Options {
     }
 }
 
-impl Backend for Options {
+impl KindOptions for Options {
     fn check(&self) -> Result<(), Error> {
         outbound::check_url("url", &self.url)?;
         if self.assistant.trim().is_empty() {
@@ -121,8 +121,8 @@ impl Backend for Options {
     fn build<'a>(&'a self, name: &'a str, common: &'a Common) -> Future<'a, Result<Arc<dyn agent::Agent>, Error>> {
         Box::pin(async move {
             let client = outbound::client(Some(self.idle_timeout_ms.unwrap_or(60_000)), self.all_headers()?)?;
-            let server = Server::new(client, self.url.trim_end_matches('/'), common.max_output_bytes());
-            Ok(Arc::new(Agent::new(name, server, self.clone())) as Arc<dyn agent::Agent>)
+            let server = GraphServer::new(client, self.url.trim_end_matches('/'), common.max_output_bytes());
+            Ok(Arc::new(LanggraphAgent::new(name, server, self.clone())) as Arc<dyn agent::Agent>)
         })
     }
 }

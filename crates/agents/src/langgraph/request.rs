@@ -5,29 +5,30 @@ use model::{Content, Json, Message, Role};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+use super::binding::RunBinding;
 use super::options::Options;
-use super::place::Place;
 use super::server::TURN;
 
 /// The metadata of a question: the run that asked, and its questions.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Asked {
+pub(super) struct QuestionMetadata {
     pub(super) run: String,
     pub(super) interrupts: Vec<String>,
 }
 
-impl Asked {
+impl QuestionMetadata {
     pub(super) fn json(&self) -> Json {
         Json::from_value(&serde_json::json!({"run": self.run, "interrupts": self.interrupts}))
     }
 
     /// The questions of the previous turn. Questions of earlier turns are answered.
-    fn before(turn: &Turn) -> Option<Asked> {
+    fn before(turn: &Turn) -> Option<QuestionMetadata> {
         let task = &turn.so_far;
-        let place = Place::read(task.bound_before.as_deref())?;
+        let place = RunBinding::read(task.bound_before.as_deref())?;
         let newest_first = task.status.message.iter().chain(task.history.iter().rev());
         let mut agents = newest_first.filter(|message| message.role == Role::Agent);
-        let asked: Asked = agents.find_map(|message| serde_json::from_str(message.metadata.as_ref()?.text()).ok())?;
+        let asked: QuestionMetadata =
+            agents.find_map(|message| serde_json::from_str(message.metadata.as_ref()?.text()).ok())?;
         Some(asked).filter(|asked| asked.run == place.run)
     }
 }
@@ -60,7 +61,7 @@ struct Command {
 
 /// The body of the request that creates the turn's run.
 pub(super) fn body(options: &Options, turn: &Turn) -> String {
-    let (input, command) = match Asked::before(turn) {
+    let (input, command) = match QuestionMetadata::before(turn) {
         Some(asked) => (None, Some(command(turn, &asked.interrupts))),
         None => (Some(input(turn)), None),
     };

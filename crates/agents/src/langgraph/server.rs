@@ -8,8 +8,8 @@ use reqwest::{Client, RequestBuilder, Response, StatusCode};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::place::Place;
-use crate::outbound::{self, Trouble};
+use super::binding::RunBinding;
+use crate::outbound::{self, RequestError};
 
 pub(super) const WHO: &str = "the graph server";
 /// The metadata member of a run that holds its turn's id.
@@ -19,7 +19,7 @@ const CALL_TIME: Duration = Duration::from_secs(30);
 /// Newest runs of a thread to search for a turn's run.
 const NEWEST_RUNS: u32 = 100;
 
-pub(super) struct Server {
+pub(super) struct GraphServer {
     client: Client,
     base: String,
     /// Longest answer.
@@ -50,14 +50,14 @@ struct Run {
     metadata: serde_json::Map<String, serde_json::Value>,
 }
 
-impl Server {
-    pub(super) fn new(client: Client, base: &str, longest: usize) -> Server {
-        Server { client, base: base.to_owned(), longest }
+impl GraphServer {
+    pub(super) fn new(client: Client, base: &str, longest: usize) -> GraphServer {
+        GraphServer { client, base: base.to_owned(), longest }
     }
 
     /// Creates a run, and its thread if missing. The run's id is known if the server sends it before the first
     /// event.
-    pub(super) async fn create(&self, thread: &str, body: String) -> Result<(Response, Option<String>), Trouble> {
+    pub(super) async fn create(&self, thread: &str, body: String) -> Result<(Response, Option<String>), RequestError> {
         let request = self.client.post(format!("{}/threads/{thread}/runs/stream", self.base));
         let request = request.header(CONTENT_TYPE, "application/json").header(ACCEPT, "text/event-stream").body(body);
         let response = outbound::answer(WHO, request.send().await, outbound::is_busy).await?;
@@ -66,14 +66,14 @@ impl Server {
     }
 
     /// Streams a run again, from its beginning where the server has stored it.
-    pub(super) async fn attach(&self, place: &Place) -> Result<Response, Trouble> {
+    pub(super) async fn attach(&self, place: &RunBinding) -> Result<Response, RequestError> {
         let request = self.client.get(format!("{}/stream", self.run(place)));
         let request = request.header(ACCEPT, "text/event-stream").header("last-event-id", "-1");
         outbound::answer(WHO, request.send().await, outbound::is_busy).await
     }
 
     /// The run that an earlier attempt of the turn created, if any.
-    pub(super) async fn find(&self, thread: &str, turn: TurnId) -> Result<Option<String>, Trouble> {
+    pub(super) async fn find(&self, thread: &str, turn: TurnId) -> Result<Option<String>, RequestError> {
         let url = format!("{}/threads/{thread}/runs?limit={NEWEST_RUNS}", self.base);
         let runs: Option<Vec<Run>> = self.ask(self.client.get(url)).await?;
         let turn = turn.to_string();
@@ -82,18 +82,18 @@ impl Server {
     }
 
     /// The status of a run; none if the server does not know it.
-    pub(super) async fn status(&self, place: &Place) -> Result<Option<RunStatus>, Trouble> {
+    pub(super) async fn status(&self, place: &RunBinding) -> Result<Option<RunStatus>, RequestError> {
         let run: Option<Run> = self.ask(self.client.get(self.run(place))).await?;
         Ok(run.map(|run| run.status.unwrap_or(RunStatus::Unknown)))
     }
 
     /// The state of a thread, deserialized as `T`.
-    pub(super) async fn state<T: DeserializeOwned>(&self, thread: &str) -> Result<Option<T>, Trouble> {
+    pub(super) async fn state<T: DeserializeOwned>(&self, thread: &str) -> Result<Option<T>, RequestError> {
         self.ask(self.client.get(format!("{}/threads/{thread}/state", self.base))).await
     }
 
     /// Cancels a run; false if it had ended already.
-    pub(super) async fn cancel(&self, place: &Place) -> Result<bool, Trouble> {
+    pub(super) async fn cancel(&self, place: &RunBinding) -> Result<bool, RequestError> {
         let request = self.client.post(format!("{}/cancel?wait=false&action=interrupt", self.run(place)));
         let sent = request.header(CONTENT_TYPE, "application/json").body("{}").timeout(CALL_TIME).send().await;
         if is_missing(&sent) {
@@ -102,28 +102,28 @@ impl Server {
         outbound::answer(WHO, sent, outbound::is_busy).await.map(|_| true)
     }
 
-    fn run(&self, place: &Place) -> String {
+    fn run(&self, place: &RunBinding) -> String {
         format!("{}/threads/{}/runs/{}", self.base, place.thread, place.run)
     }
 
     /// A JSON answer; none for 404.
-    async fn ask<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<Option<T>, Trouble> {
+    async fn ask<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<Option<T>, RequestError> {
         let sent = request.header(ACCEPT, "application/json").timeout(CALL_TIME).send().await;
         if is_missing(&sent) {
             return Ok(None);
         }
         let mut response = outbound::answer(WHO, sent, outbound::is_busy).await?;
         let mut body = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(|error| Trouble::broken(WHO, &error))? {
+        while let Some(chunk) = response.chunk().await.map_err(|error| RequestError::broken(WHO, &error))? {
             body.extend_from_slice(&chunk);
             if body.len() > self.longest {
-                return Err(Trouble::never(format!("{WHO} answered more than {} bytes", self.longest)));
+                return Err(RequestError::never(format!("{WHO} answered more than {} bytes", self.longest)));
             }
         }
         let read = serde_json::from_slice(&body);
         read.map(Some).map_err(|error| {
             tracing::error!(%error, "an answer of {WHO} is not valid");
-            Trouble::never(format!("{WHO} answered what is not understood; check the agent's url"))
+            RequestError::never(format!("{WHO} answered what is not understood; check the agent's url"))
         })
     }
 }

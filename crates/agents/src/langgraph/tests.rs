@@ -7,14 +7,14 @@ use model::{Part, State};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::desk::{Asked as Request, Desk};
+use crate::fake_server::{FakeRequest as Request, FakeServer};
 use crate::scripted::stage::{Stage, brief, json as raw};
 use crate::testing::{Running, agent, refused, run, text, turn};
 
 const RUN: &str = "01a1e23f-25d1-7238-a344-3c11d8c9bb9a";
 const TURN: &str = "0190f3c4-1111-7222-8333-000000000001";
 
-async fn graph_at(desk: &Desk, more: Value) -> Arc<dyn agent::Agent> {
+async fn graph_at(desk: &FakeServer, more: Value) -> Arc<dyn agent::Agent> {
     let mut config = json!({"kind": "langgraph", "url": desk.url("/"), "assistant": "chat", "retry_ms": 1});
     config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     agent(config).await
@@ -57,7 +57,7 @@ fn interrupted(id: &str) -> String {
 }
 
 /// The next request, which must match.
-async fn asked(desk: &Desk, method: &str, path_end: &str) -> Request {
+async fn asked(desk: &FakeServer, method: &str, path_end: &str) -> Request {
     let asked = desk.asked().await;
     assert!(asked.method == method && asked.path.ends_with(path_end), "{} {}: {path_end}", asked.method, asked.path);
     asked
@@ -72,7 +72,7 @@ async fn streaming(mut request: Request) -> Request {
 }
 
 /// Accepts the creation of a run and streams it to its end.
-async fn created(desk: &Desk, said: &[String]) -> Value {
+async fn created(desk: &FakeServer, said: &[String]) -> Value {
     let asked = asked(desk, "POST", "/runs/stream").await;
     let body = asked.json();
     let mut stream = streaming(asked).await;
@@ -81,7 +81,7 @@ async fn created(desk: &Desk, said: &[String]) -> Value {
     body
 }
 
-async fn attached(desk: &Desk, said: &[String]) {
+async fn attached(desk: &FakeServer, said: &[String]) {
     let asked = asked(desk, "GET", &format!("/runs/{RUN}/stream")).await;
     assert_eq!(asked.headers["last-event-id"], "-1");
     let mut stream = streaming(asked).await;
@@ -89,7 +89,7 @@ async fn attached(desk: &Desk, said: &[String]) {
     stream.end().await;
 }
 
-async fn status(desk: &Desk, status: &str) {
+async fn status(desk: &FakeServer, status: &str) {
     let asked = asked(desk, "GET", &format!("/runs/{RUN}")).await;
     asked.json_answer(&json!({"run_id": RUN, "status": status, "metadata": {}}).to_string()).await;
 }
@@ -102,19 +102,22 @@ fn bound(said: &[AgentEvent]) -> String {
 /// The emissions after the working state and the binding.
 fn rest(said: &[AgentEvent]) -> Vec<String> {
     assert_eq!(said[0], AgentEvent::Working(None));
-    assert_eq!(Place::read(Some(&bound(said))).unwrap().run, RUN);
+    assert_eq!(RunBinding::read(Some(&bound(said))).unwrap().run, RUN);
     brief(&said[2..])
 }
 
 #[tokio::test]
 async fn words_come_as_they_are_said_and_the_run_is_bound_before_them() {
-    let desk = Desk::open().await;
+    let desk = FakeServer::open().await;
     let agent = graph_at(&desk, json!({})).await;
     let mut running = Running::start(&*agent, turn(text("hello")));
     assert_eq!(running.next().await, AgentEvent::Working(None));
     let (next, mut stream) =
         tokio::join!(running.next(), async { streaming(asked(&desk, "POST", "/runs/stream").await).await });
-    assert_eq!(brief(&[next])[0], format!(r#"bound {{"run":"{RUN}","thread":"{}"}}"#, place::thread(&turn(text("")))));
+    assert_eq!(
+        brief(&[next])[0],
+        format!(r#"bound {{"run":"{RUN}","thread":"{}"}}"#, binding::thread(&turn(text(""))))
+    );
     stream.chunk(&[began(), values(&[human("h")]), token("m", "You")].concat()).await;
     let AgentEvent::Artifact(first) = running.next().await else { panic!("an artifact") };
     assert_eq!((first.name.as_deref(), first.append), (Some("Assistant Response"), false));
@@ -137,7 +140,7 @@ async fn words_come_as_they_are_said_and_the_run_is_bound_before_them() {
 
 #[tokio::test]
 async fn a_message_is_the_graph_s_input_and_its_data_lie_over_it() {
-    let desk = Desk::open().await;
+    let desk = FakeServer::open().await;
     let key = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(&key, "s3cret").unwrap();
     let key = format!("file:{}", key.path().display());
@@ -146,7 +149,7 @@ async fn a_message_is_the_graph_s_input_and_its_data_lie_over_it() {
     let mut parts = [text("hello"), data(r#"{"locale":"en","n":12345678901234567890}"#)].concat();
     parts.extend(text("you"));
     let turn = turn(parts);
-    let thread = place::thread(&turn);
+    let thread = binding::thread(&turn);
     let (_, ()) = tokio::join!(run(&*agent, turn), async {
         let asked = desk.asked().await;
         assert_eq!(asked.path, format!("/threads/{thread}/runs/stream"));
@@ -168,7 +171,7 @@ async fn a_message_is_the_graph_s_input_and_its_data_lie_over_it() {
 
 /// A turn whose run streams these events.
 async fn comes_to(said: Vec<String>, ends: &str) -> Vec<String> {
-    let desk = Desk::open().await;
+    let desk = FakeServer::open().await;
     let agent = graph_at(&desk, json!({})).await;
     let (said, ()) = tokio::join!(run(&*agent, turn(text("hello"))), async {
         created(&desk, &said).await;
@@ -225,7 +228,7 @@ async fn an_error_is_told_and_bounded() {
 
 #[tokio::test]
 async fn a_refused_run_fails_with_the_server_s_words() {
-    let desk = Desk::open().await;
+    let desk = FakeServer::open().await;
     let agent = graph_at(&desk, json!({})).await;
     let (said, ()) = tokio::join!(run(&*agent, turn(text("hello"))), async {
         let asked = asked(&desk, "POST", "/runs/stream").await;
@@ -239,7 +242,7 @@ async fn a_refused_run_fails_with_the_server_s_words() {
 
 /// The body of the run that answers these questions.
 async fn resumed(open: &[&str], answer: Vec<Part>) -> Value {
-    let desk = Desk::open().await;
+    let desk = FakeServer::open().await;
     let mut stage = Stage::new(graph_at(&desk, json!({})).await);
     let (said, _) = tokio::join!(stage.hear(text("go")), async {
         let mut said = vec![began(), values(&[human("h")])];
@@ -298,7 +301,7 @@ async fn a_question_that_a_later_state_does_not_repeat_is_still_open() {
 
 #[tokio::test]
 async fn a_cancel_stops_the_run() {
-    let desk = Desk::open().await;
+    let desk = FakeServer::open().await;
     let agent = graph_at(&desk, json!({})).await;
     let mut running = Running::start(&*agent, turn(text("hello")));
     running.next().await;
@@ -314,7 +317,7 @@ async fn a_cancel_stops_the_run() {
 
 #[tokio::test]
 async fn a_run_that_was_over_before_it_could_be_stopped_is_heard_to_its_end() {
-    let desk = Desk::open().await;
+    let desk = FakeServer::open().await;
     let agent = graph_at(&desk, json!({})).await;
     let mut running = Running::start(&*agent, turn(text("hello")));
     running.next().await;
@@ -332,7 +335,7 @@ async fn a_run_that_was_over_before_it_could_be_stopped_is_heard_to_its_end() {
 
 #[tokio::test]
 async fn a_cancel_finds_a_run_whose_name_was_not_yet_heard() {
-    let desk = Desk::open().await;
+    let desk = FakeServer::open().await;
     let agent = graph_at(&desk, json!({})).await;
     let mut running = Running::start(&*agent, turn(text("hello")));
     running.next().await;
@@ -355,7 +358,7 @@ fn again(bound: Option<&str>) -> Turn {
 
 #[tokio::test]
 async fn after_a_crash_the_run_is_heard_again_from_its_beginning() {
-    let desk = Desk::open().await;
+    let desk = FakeServer::open().await;
     let agent = graph_at(&desk, json!({})).await;
     let said = [began(), values(&[human("h")]), token("m", "hi"), values(&[human("h"), ai("m", "hi")])];
     let (said, ()) = tokio::join!(run(&*agent, again(Some(RUN))), async {
@@ -367,7 +370,7 @@ async fn after_a_crash_the_run_is_heard_again_from_its_beginning() {
 
 #[tokio::test]
 async fn what_was_streamed_and_is_gone_is_read_from_the_thread() {
-    let desk = Desk::open().await;
+    let desk = FakeServer::open().await;
     let agent = graph_at(&desk, json!({})).await;
     for (interrupts, expected) in [
         (json!([]), vec!["response= hi", "Completed"]),
@@ -390,7 +393,7 @@ async fn what_was_streamed_and_is_gone_is_read_from_the_thread() {
 
 #[tokio::test]
 async fn a_run_that_was_created_and_not_bound_is_found_by_its_turn() {
-    let desk = Desk::open().await;
+    let desk = FakeServer::open().await;
     let agent = graph_at(&desk, json!({})).await;
     let (said, ()) = tokio::join!(run(&*agent, again(None)), async {
         let runs = json!([{"run_id": "x", "metadata": {}}, {"run_id": RUN, "metadata": {"rialto_turn": TURN}}]);
@@ -403,7 +406,7 @@ async fn a_run_that_was_created_and_not_bound_is_found_by_its_turn() {
 
 #[tokio::test]
 async fn a_run_that_was_never_created_is() {
-    let desk = Desk::open().await;
+    let desk = FakeServer::open().await;
     let agent = graph_at(&desk, json!({})).await;
     let (said, ()) = tokio::join!(run(&*agent, again(None)), async {
         let asked = asked(&desk, "GET", "/runs?limit=100").await;
@@ -416,7 +419,7 @@ async fn a_run_that_was_never_created_is() {
 
 #[tokio::test]
 async fn a_stream_that_breaks_is_heard_again_and_says_nothing_twice() {
-    let desk = Desk::open().await;
+    let desk = FakeServer::open().await;
     let agent = graph_at(&desk, json!({})).await;
     let (said, ()) = tokio::join!(run(&*agent, turn(text("hello"))), async {
         let mut stream = streaming(asked(&desk, "POST", "/runs/stream").await).await;
@@ -436,7 +439,7 @@ async fn a_stream_that_breaks_is_heard_again_and_says_nothing_twice() {
 
 #[tokio::test]
 async fn a_run_that_ended_while_its_stream_was_broken_is_heard_once_more() {
-    let desk = Desk::open().await;
+    let desk = FakeServer::open().await;
     let agent = graph_at(&desk, json!({})).await;
     let (said, ()) = tokio::join!(run(&*agent, turn(text("hello"))), async {
         let mut stream = streaming(asked(&desk, "POST", "/runs/stream").await).await;
@@ -451,7 +454,7 @@ async fn a_run_that_ended_while_its_stream_was_broken_is_heard_once_more() {
 
 #[tokio::test]
 async fn a_server_that_dies_and_stays_dead_fails_the_turn_after_a_few_tries() {
-    let desk = Desk::open().await;
+    let desk = FakeServer::open().await;
     let agent = graph_at(&desk, json!({})).await;
     let began_at = Instant::now();
     let (said, ()) = tokio::join!(run(&*agent, turn(text("hello"))), async {
@@ -466,7 +469,7 @@ async fn a_server_that_dies_and_stays_dead_fails_the_turn_after_a_few_tries() {
 
 #[tokio::test]
 async fn a_server_that_comes_back_without_the_run_fails_the_turn_and_says_what_to_do() {
-    let desk = Desk::open().await;
+    let desk = FakeServer::open().await;
     let agent = graph_at(&desk, json!({})).await;
     let (said, ()) = tokio::join!(run(&*agent, again(Some(RUN))), async {
         attached(&desk, &[event("error", &json!({"error": "HTTPException", "message": "404: Run not found"}))]).await;
@@ -480,7 +483,7 @@ async fn a_server_that_comes_back_without_the_run_fails_the_turn_and_says_what_t
 
 #[tokio::test]
 async fn a_busy_server_is_asked_again_and_no_run_is_created_twice() {
-    let desk = Desk::open().await;
+    let desk = FakeServer::open().await;
     let agent = graph_at(&desk, json!({})).await;
     let (said, ()) = tokio::join!(run(&*agent, turn(text("hello"))), async {
         let busy = asked(&desk, "POST", "/runs/stream").await;
@@ -498,7 +501,7 @@ async fn a_busy_server_is_asked_again_and_no_run_is_created_twice() {
 
 #[tokio::test]
 async fn a_message_that_follows_an_answered_question_is_a_message() {
-    let desk = Desk::open().await;
+    let desk = FakeServer::open().await;
     let mut stage = Stage::new(graph_at(&desk, json!({})).await);
     let answers = [began(), values(&[]), values(&[ai("m", "hi")])];
     tokio::join!(stage.hear(text("go")), async {

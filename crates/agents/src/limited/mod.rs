@@ -17,7 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, sleep_until};
 
 use crate::config::Common;
-use crate::speech::{Emitter, speak};
+use crate::emitter::{Emitter, emit};
 
 /// How long an agent may take to stop after its time limit.
 const GRACE: Duration = Duration::from_secs(5);
@@ -71,7 +71,7 @@ fn profile(name: &str, own: Profile, common: &Common) -> Profile {
     let title = common.title.clone().unwrap_or(own.title);
     let description = common.description.clone().unwrap_or(own.description);
     let skills = common.skills.as_ref().map(|skills| {
-        let skill = |skill: &crate::config::Skill| Skill {
+        let skill = |skill: &crate::config::SkillConfig| Skill {
             id: skill.id.clone(),
             name: skill.name.clone().unwrap_or_else(|| skill.id.clone()),
             description: skill.description.clone(),
@@ -122,15 +122,15 @@ impl Agent for Limited {
     fn run(&self, turn: Turn) -> BoxStream<'static, AgentEvent> {
         let (inner, places, waiting, bounds) =
             (self.inner.clone(), self.places.clone(), self.waiting.clone(), self.bounds);
-        speak(move |voice| async move {
+        emit(move |emitter| async move {
             if turn.attempt > bounds.attempts {
                 let cut_off = turn.attempt - 1;
-                return voice.fail(format!("the turn was cut off {cut_off} times and is not tried again")).await;
+                return emitter.fail(format!("the turn was cut off {cut_off} times and is not tried again")).await;
             }
-            let Some(place) = place(places, waiting, &turn, &voice).await else {
-                return voice.end(EndState::Canceled, None).await;
+            let Some(place) = place(places, waiting, &turn, &emitter).await else {
+                return emitter.end(EndState::Canceled, None).await;
             };
-            listen(inner, turn, bounds, voice).await;
+            listen(inner, turn, bounds, emitter).await;
             drop(place);
         })
     }
@@ -153,7 +153,7 @@ async fn place(
     places: Arc<Semaphore>,
     waiting: Arc<AtomicUsize>,
     turn: &Turn,
-    voice: &Emitter,
+    emitter: &Emitter,
 ) -> Option<OwnedSemaphorePermit> {
     if let Ok(place) = places.clone().try_acquire_owned() {
         return Some(place);
@@ -161,7 +161,7 @@ async fn place(
     let _counted = Waiting::new(waiting);
     // An exchange that may become a direct message emits nothing until the agent does.
     if turn.so_far.core.shape == Shape::Task {
-        voice.say(AgentEvent::Working(Some(AgentMessage::text("waiting for a free place")))).await;
+        emitter.say(AgentEvent::Working(Some(AgentMessage::text("waiting for a free place")))).await;
     }
     tokio::select! {
         biased;
@@ -186,7 +186,7 @@ impl Drop for Waiting {
 }
 
 /// Passes the agent's output on within its limits.
-async fn listen(inner: Arc<dyn Agent>, turn: Turn, bounds: Bounds, voice: Emitter) {
+async fn listen(inner: Arc<dyn Agent>, turn: Turn, bounds: Bounds, emitter: Emitter) {
     // The caller's cancel and the time limit both cancel the agent.
     let (stop, stopped) = oneshot::channel::<()>();
     let stopped = stopped.then(|asked| async move {
@@ -220,7 +220,7 @@ async fn listen(inner: Arc<dyn Agent>, turn: Turn, bounds: Bounds, voice: Emitte
             if matches!(emission, None | Some(AgentEvent::End(_) | AgentEvent::Reply(_))) {
                 let limit = bounds.timeout.unwrap_or_default().as_secs_f64();
                 drop(said);
-                return voice.fail(format!("the agent did not finish within {limit} s")).await;
+                return emitter.fail(format!("the agent did not finish within {limit} s")).await;
             }
             continue;
         }
@@ -234,9 +234,9 @@ async fn listen(inner: Arc<dyn Agent>, turn: Turn, bounds: Bounds, voice: Emitte
         bytes += weight(&emission);
         if bytes > bounds.output_bytes {
             drop(said);
-            return voice.fail(format!("the agent said more than {} bytes in one turn", bounds.output_bytes)).await;
+            return emitter.fail(format!("the agent said more than {} bytes in one turn", bounds.output_bytes)).await;
         }
-        voice.say(emission).await;
+        emitter.say(emission).await;
     }
 }
 

@@ -7,10 +7,10 @@ use tokio::sync::Notify;
 
 use super::*;
 use crate::scripted::stage::{Stage, brief, inbound};
-use crate::scripted::{self, Mode};
+use crate::scripted::{self, ScriptedMode};
 
 fn scripted() -> Arc<dyn Agent> {
-    Arc::new(scripted::Agent::new(Mode::Play))
+    Arc::new(scripted::ScriptedAgent::new(ScriptedMode::Play))
 }
 
 fn limited(common: Common) -> Arc<Limited> {

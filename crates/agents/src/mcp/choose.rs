@@ -13,21 +13,21 @@ use serde_json::Value;
 const NAMES: [&str; 4] = ["tool", "skill", "skillId", "skill_id"];
 
 #[derive(Debug, PartialEq)]
-pub(super) struct Choice {
+pub(super) struct ToolChoice {
     pub(super) tool: String,
     pub(super) arguments: JsonObject,
 }
 
 /// Why no tool is called, and how the turn ends.
 #[derive(Debug, PartialEq)]
-pub(super) struct Refusal {
+pub(super) struct Error {
     pub(super) state: EndState,
     pub(super) says: String,
 }
 
-pub(super) fn choose(inbound: &Inbound, tools: &[Tool]) -> Result<Choice, Refusal> {
+pub(super) fn choose(inbound: &Inbound, tools: &[Tool]) -> Result<ToolChoice, Error> {
     if tools.is_empty() {
-        return Err(Refusal { state: EndState::Failed, says: "the MCP server has no tools".into() });
+        return Err(Error { state: EndState::Failed, says: "the MCP server has no tools".into() });
     }
     let data = data(inbound);
     if let Some((tool, arguments)) = data.as_ref().and_then(named_in_data) {
@@ -36,10 +36,10 @@ pub(super) fn choose(inbound: &Inbound, tools: &[Tool]) -> Result<Choice, Refusa
             Value::Null => JsonObject::new(),
             _ => {
                 let says = "arguments must be an object; send {\"tool\": name, \"arguments\": {…}}".into();
-                return Err(Refusal { state: EndState::Rejected, says });
+                return Err(Error { state: EndState::Rejected, says });
             }
         };
-        return Ok(Choice { tool: known(tools, &tool)?.name.to_string(), arguments });
+        return Ok(ToolChoice { tool: known(tools, &tool)?.name.to_string(), arguments });
     }
     let tool = match (named_in_metadata(inbound), tools) {
         (Some(name), _) => known(tools, &name)?,
@@ -49,7 +49,7 @@ pub(super) fn choose(inbound: &Inbound, tools: &[Tool]) -> Result<Choice, Refusa
                 "say which tool: send a data part {{\"tool\": name, \"arguments\": {{…}}}}, or its name as metadata.skill; the tools are {}",
                 list(tools)
             );
-            return Err(Refusal { state: EndState::InputRequired, says });
+            return Err(Error { state: EndState::InputRequired, says });
         }
     };
     let arguments = match (data, text(inbound), text_parameter(tool)) {
@@ -59,10 +59,10 @@ pub(super) fn choose(inbound: &Inbound, tools: &[Tool]) -> Result<Choice, Refusa
         (None, ..) => {
             let schema = Value::Object((*tool.input_schema).clone());
             let says = format!("{} needs its arguments as a data part, by this schema: {schema}", tool.name);
-            return Err(Refusal { state: EndState::InputRequired, says });
+            return Err(Error { state: EndState::InputRequired, says });
         }
     };
-    Ok(Choice { tool: tool.name.to_string(), arguments })
+    Ok(ToolChoice { tool: tool.name.to_string(), arguments })
 }
 
 /// Whether a message names a tool.
@@ -70,10 +70,10 @@ pub(super) fn names_a_tool(inbound: &Inbound) -> bool {
     data(inbound).as_ref().and_then(named_in_data).is_some() || named_in_metadata(inbound).is_some()
 }
 
-fn known<'t>(tools: &'t [Tool], name: &str) -> Result<&'t Tool, Refusal> {
+fn known<'t>(tools: &'t [Tool], name: &str) -> Result<&'t Tool, Error> {
     tools.iter().find(|tool| tool.name == name).ok_or_else(|| {
         let says = format!("there is no tool {:?}; the tools are {}", crate::events::short(name), list(tools));
-        Refusal { state: EndState::Rejected, says }
+        Error { state: EndState::Rejected, says }
     })
 }
 

@@ -7,7 +7,7 @@
 //! `docs/agents/mcp.md`.
 
 mod choose;
-mod open;
+mod open_calls;
 mod options;
 mod ordered;
 mod process;
@@ -26,20 +26,20 @@ use futures_util::stream::BoxStream;
 use model::ports::agent::{self, Admission, AgentEvent, Profile, Restart, Skill, Turn};
 use model::{Fault, Inbound, Task};
 
-use crate::config::{self, Kind};
-use crate::speech::speak;
+use crate::config::{self, AgentKind};
+use crate::emitter::emit;
 pub use options::Options;
 use shared::Shared;
 
-pub const KIND: Kind = Kind::of::<Options>("mcp", "offers the tools of an MCP server", options::FIELDS);
+pub const KIND: AgentKind = AgentKind::of::<Options>("mcp", "offers the tools of an MCP server", options::FIELDS);
 
-struct Agent {
+struct McpAgent {
     profile: Profile,
     shared: Arc<Shared>,
 }
 
-impl Agent {
-    fn new(name: &str, shared: Arc<Shared>) -> Agent {
+impl McpAgent {
+    fn new(name: &str, shared: Arc<Shared>) -> McpAgent {
         let skill = |tool: &rmcp::model::Tool| {
             let titled = tool.title.clone().or_else(|| tool.annotations.as_ref().and_then(|notes| notes.title.clone()));
             Skill {
@@ -57,11 +57,11 @@ impl Agent {
             input_modes: vec!["application/json".into(), "text/plain".into()],
             ..plain
         };
-        Agent { profile, shared }
+        McpAgent { profile, shared }
     }
 }
 
-impl agent::Agent for Agent {
+impl agent::Agent for McpAgent {
     fn profile(&self) -> &Profile {
         &self.profile
     }
@@ -72,6 +72,6 @@ impl agent::Agent for Agent {
 
     fn run(&self, turn: Turn) -> BoxStream<'static, AgentEvent> {
         let shared = self.shared.clone();
-        speak(move |voice| Box::pin(run::run(shared, turn, voice)))
+        emit(move |emitter| Box::pin(run::run(shared, turn, emitter)))
     }
 }

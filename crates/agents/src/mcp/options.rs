@@ -10,11 +10,11 @@ use model::ports::agent;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 
-use super::{Agent, shared::Shared};
+use super::{McpAgent, shared::Shared};
 use crate::command::options::{LineOrList, is_found, line_or_list};
-use crate::config::{Backend, Common, Error, in_range};
+use crate::config::{Common, Error, KindOptions, in_range};
 use crate::powers::{Field, plain, reaches, runs, runs_with_secrets, secret};
-use crate::{Secret, outbound};
+use crate::{ConfigSecret, outbound};
 
 /// Default time that startup waits for the tools on the card. Longer in tests, for busy machines.
 const FIRST_LOOK_MS: u64 = if cfg!(test) { 30_000 } else { 2_000 };
@@ -53,7 +53,7 @@ pub struct Options {
     pub(super) env: BTreeMap<String, String>,
     /// Further ones that are secret: each `env:NAME` or `file:PATH`.
     #[serde(default)]
-    pub(super) secrets: BTreeMap<String, Secret>,
+    pub(super) secrets: BTreeMap<String, ConfigSecret>,
     /// Let it have the server's whole environment. Default false.
     #[serde(default)]
     pub(super) inherit_env: bool,
@@ -64,9 +64,9 @@ pub struct Options {
     pub(super) headers: BTreeMap<String, String>,
     /// Further headers that are secret, such as an API key: each `env:NAME` or `file:PATH`.
     #[serde(default)]
-    pub(super) secret_headers: BTreeMap<String, Secret>,
+    pub(super) secret_headers: BTreeMap<String, ConfigSecret>,
     /// Sent as `Authorization: Bearer …`: `env:NAME` or `file:PATH`.
-    pub(super) bearer: Option<Secret>,
+    pub(super) bearer: Option<ConfigSecret>,
     /// The tools that may be called. Default: all that the server has.
     pub(super) tools: Option<Vec<String>>,
     /// How long the server may take until it can be spoken to, in milliseconds. Default 30000.
@@ -98,7 +98,7 @@ impl Options {
     }
 }
 
-impl Backend for Options {
+impl KindOptions for Options {
     fn check(&self) -> Result<(), Error> {
         match (&self.command, &self.url) {
             (Some(words), None) if words.first().is_none_or(String::is_empty) => {
@@ -163,7 +163,7 @@ impl Backend for Options {
                     "its card shows no tools: the MCP server takes its time; allow more with first_look_ms"
                 ),
             }
-            Ok(Arc::new(Agent::new(name, shared)) as Arc<dyn agent::Agent>)
+            Ok(Arc::new(McpAgent::new(name, shared)) as Arc<dyn agent::Agent>)
         })
     }
 }

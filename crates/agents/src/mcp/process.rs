@@ -14,13 +14,13 @@ use crate::command::process::{Group, INHERITED, Tail};
 use crate::guardian;
 
 /// The program; dropping it kills its process group.
-pub(super) struct Process {
+pub(super) struct McpProcess {
     group: Group,
     complaints: Arc<Mutex<Tail>>,
 }
 
-impl Process {
-    pub(super) fn start(options: &Options, words: &[String]) -> io::Result<(Process, ChildStdout, ChildStdin)> {
+impl McpProcess {
+    pub(super) fn start(options: &Options, words: &[String]) -> io::Result<(McpProcess, ChildStdout, ChildStdin)> {
         let (program, arguments) = words.split_first().ok_or(io::ErrorKind::InvalidInput)?;
         let mut command = Command::new(program);
         command.args(arguments).kill_on_drop(true);
@@ -41,7 +41,7 @@ impl Process {
         let secrets = options.secrets.values().map(|secret| secret.reveal().to_owned()).collect();
         let complaints = Arc::new(Mutex::new(Tail::new(secrets)));
         tokio::spawn(listen(stderr, complaints.clone()));
-        Ok((Process { group, complaints }, stdout, stdin))
+        Ok((McpProcess { group, complaints }, stdout, stdin))
     }
 
     /// Ends the program. Closing its stdin asks it to exit, so its tools can still handle a cancel.

@@ -11,7 +11,7 @@ use super::choose;
 const MARK: &str = "mcpQuestion";
 
 #[derive(Clone, Debug)]
-pub(super) struct Question {
+pub(super) struct ToolQuestion {
     tool: String,
     message: String,
     /// The schema of the answer; none for one that is given elsewhere.
@@ -19,8 +19,8 @@ pub(super) struct Question {
     url: Option<String>,
 }
 
-impl Question {
-    pub(super) fn new(tool: &str, asked: ElicitRequestParams) -> Question {
+impl ToolQuestion {
+    pub(super) fn new(tool: &str, asked: ElicitRequestParams) -> ToolQuestion {
         let (message, schema, url) = match asked {
             ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } => {
                 (message, serde_json::to_value(requested_schema).ok(), None)
@@ -29,7 +29,7 @@ impl Question {
             // Later versions may have forms that we did not announce.
             _ => ("the tool asks something that cannot be shown here; answer \"cancel\"".into(), None, None),
         };
-        Question { tool: tool.to_owned(), message, schema, url }
+        ToolQuestion { tool: tool.to_owned(), message, schema, url }
     }
 
     /// The question; after an invalid answer, with the error.

@@ -9,30 +9,30 @@ use rmcp::ServiceError;
 use rmcp::model::{CallToolRequestParams, CallToolResult, ElicitResult};
 use tokio::sync::oneshot;
 
-use super::choose::{self, Choice};
-use super::question::{self, Question};
+use super::choose::{self, ToolChoice};
+use super::question::{self, ToolQuestion};
 use super::returned;
-use super::session::{Happening, Session};
+use super::session::{Happening, McpSession};
 use super::shared::Shared;
-use crate::growing::numbered;
-use crate::speech::Emitter;
+use crate::emitter::Emitter;
+use crate::text_accumulator::numbered;
 
 /// A running tool. Dropping it before its end cancels it, and its session is not used again.
-pub(super) struct Call {
+pub(super) struct ToolCall {
     tool: String,
     reply: Option<Future<'static, Result<CallToolResult, ServiceError>>>,
     /// The result, while earlier events are still queued.
     returned: Option<Result<CallToolResult, ServiceError>>,
-    session: Option<Session>,
+    session: Option<McpSession>,
 }
 
-impl Call {
-    fn start(session: Session, choice: Choice) -> Call {
-        let Choice { tool, arguments } = choice;
+impl ToolCall {
+    fn start(session: McpSession, choice: ToolChoice) -> ToolCall {
+        let ToolChoice { tool, arguments } = choice;
         let service = session.service.clone();
         let params = CallToolRequestParams::new(tool.clone()).with_arguments(arguments);
         let reply = Box::pin(async move { service.call_tool(params).await });
-        Call { tool, reply: Some(reply), returned: None, session: Some(session) }
+        ToolCall { tool, reply: Some(reply), returned: None, session: Some(session) }
     }
 
     /// The next event, or the result.
@@ -55,7 +55,7 @@ impl Call {
     }
 }
 
-impl Drop for Call {
+impl Drop for ToolCall {
     fn drop(&mut self) {
         // Dropping an unfinished call sends its cancel; the session may end only after that.
         self.reply = None;
@@ -71,13 +71,13 @@ enum Next {
 }
 
 /// A call whose tool waits for an answer.
-pub(super) struct Asking {
-    call: Call,
-    question: Question,
+pub(super) struct WaitingCall {
+    call: ToolCall,
+    question: ToolQuestion,
     answer: oneshot::Sender<ElicitResult>,
 }
 
-pub(super) async fn run(shared: Arc<Shared>, turn: Turn, voice: Emitter) {
+pub(super) async fn run(shared: Arc<Shared>, turn: Turn, emitter: Emitter) {
     let Some(inbound) = turn.messages.last().cloned() else { return };
     let call = match shared.open.take(turn.task) {
         Some(asking) => match asking.question.answer(&inbound) {
@@ -89,20 +89,20 @@ pub(super) async fn run(shared: Arc<Shared>, turn: Turn, voice: Emitter) {
             Err(wrong) => {
                 let words = asking.question.words(Some(&wrong));
                 shared.open.keep(turn.task, asking);
-                return voice.end(EndState::InputRequired, Some(words)).await;
+                return emitter.end(EndState::InputRequired, Some(words)).await;
             }
         },
         None if was_asked(&turn) && !choose::names_a_tool(&inbound) => {
             let says = "the tool that asked this does not wait any more; start again: say which tool, and with what";
-            return voice.end(EndState::InputRequired, Some(AgentMessage::text(says))).await;
+            return emitter.end(EndState::InputRequired, Some(AgentMessage::text(says))).await;
         }
-        None => match begin(&shared, &turn, &inbound, &voice).await {
+        None => match begin(&shared, &turn, &inbound, &emitter).await {
             Some(call) => call,
             None => return,
         },
     };
-    voice.say(AgentEvent::Working(None)).await;
-    listen(&shared, &turn, call, &voice).await;
+    emitter.say(AgentEvent::Working(None)).await;
+    listen(&shared, &turn, call, &emitter).await;
 }
 
 /// Whether the task's last message is a tool's question.
@@ -114,11 +114,11 @@ fn was_asked(turn: &Turn) -> bool {
 }
 
 /// Calls the tool of the message; none if the turn has ended instead.
-async fn begin(shared: &Shared, turn: &Turn, inbound: &Inbound, voice: &Emitter) -> Option<Call> {
+async fn begin(shared: &Shared, turn: &Turn, inbound: &Inbound, emitter: &Emitter) -> Option<ToolCall> {
     let session = tokio::select! {
         biased;
         () = turn.cancelled.clone() => {
-            voice.end(EndState::Canceled, None).await;
+            emitter.end(EndState::Canceled, None).await;
             return None;
         }
         session = shared.session() => session,
@@ -126,70 +126,70 @@ async fn begin(shared: &Shared, turn: &Turn, inbound: &Inbound, voice: &Emitter)
     let session = match session {
         Ok(session) => session,
         Err(trouble) => {
-            voice.fail(trouble.0).await;
+            emitter.fail(trouble.0).await;
             return None;
         }
     };
     match choose::choose(inbound, &shared.tools()) {
-        Ok(choice) => Some(Call::start(session, choice)),
+        Ok(choice) => Some(ToolCall::start(session, choice)),
         Err(refusal) => {
             shared.put_back(session);
-            voice.end(refusal.state, Some(AgentMessage::text(refusal.says))).await;
+            emitter.end(refusal.state, Some(AgentMessage::text(refusal.says))).await;
             None
         }
     }
 }
 
-async fn listen(shared: &Shared, turn: &Turn, mut call: Call, voice: &Emitter) {
+async fn listen(shared: &Shared, turn: &Turn, mut call: ToolCall, emitter: &Emitter) {
     loop {
         let next = tokio::select! {
             biased;
             () = turn.cancelled.clone() => {
                 drop(call);
-                return voice.end(EndState::Canceled, None).await;
+                return emitter.end(EndState::Canceled, None).await;
             }
             next = call.next() => next,
         };
         match next {
             Next::Happened(Happening::Progress(says)) => {
-                voice.say(AgentEvent::Working(Some(AgentMessage::text(says)))).await
+                emitter.say(AgentEvent::Working(Some(AgentMessage::text(says)))).await
             }
             Next::Happened(Happening::Asked(asked, answer)) => {
-                let question = Question::new(&call.tool, *asked);
+                let question = ToolQuestion::new(&call.tool, *asked);
                 let words = question.words(None);
-                shared.open.keep(turn.task, Asking { call, question, answer });
-                return voice.end(EndState::InputRequired, Some(words)).await;
+                shared.open.keep(turn.task, WaitingCall { call, question, answer });
+                return emitter.end(EndState::InputRequired, Some(words)).await;
             }
             Next::Returned(Ok(result)) => {
                 call.reply = None;
                 if let Some(session) = call.session.take() {
                     shared.put_back(session);
                 }
-                return finish(turn, &call.tool, result, voice).await;
+                return finish(turn, &call.tool, result, emitter).await;
             }
-            Next::Returned(Err(error)) => return fail(shared, call, error, voice).await,
+            Next::Returned(Err(error)) => return fail(shared, call, error, emitter).await,
         }
     }
 }
 
-async fn finish(turn: &Turn, tool: &str, result: CallToolResult, voice: &Emitter) {
+async fn finish(turn: &Turn, tool: &str, result: CallToolResult, emitter: &Emitter) {
     let failed = result.is_error == Some(true);
     let parts: Vec<Part> = returned::parts(result);
     if failed {
         let words = if parts.is_empty() { None } else { Some(AgentMessage { parts, ..AgentMessage::default() }) };
-        return voice.end(EndState::Failed, words).await;
+        return emitter.end(EndState::Failed, words).await;
     }
     if !parts.is_empty() {
         let key = numbered("result", turn.so_far.core.turns);
         let name = Some(tool.to_owned());
-        voice
+        emitter
             .say(AgentEvent::Artifact(ArtifactChunk { key, name, parts, last: true, ..ArtifactChunk::default() }))
             .await;
     }
-    voice.end(EndState::Completed, None).await;
+    emitter.end(EndState::Completed, None).await;
 }
 
-async fn fail(shared: &Shared, mut call: Call, error: ServiceError, voice: &Emitter) {
+async fn fail(shared: &Shared, mut call: ToolCall, error: ServiceError, emitter: &Emitter) {
     let tool = std::mem::take(&mut call.tool);
     tracing::warn!(tool, %error, "a call of an MCP tool failed");
     let says = match error {
@@ -202,12 +202,12 @@ async fn fail(shared: &Shared, mut call: Call, error: ServiceError, voice: &Emit
             format!("{tool} failed: {}", error.message)
         }
         ServiceError::TransportSend(_) | ServiceError::TransportClosed => {
-            let complaints = call.session.as_ref().map(Session::complaints).unwrap_or_default();
+            let complaints = call.session.as_ref().map(McpSession::complaints).unwrap_or_default();
             let says = format!("the MCP server was lost while {tool} was at work");
             if complaints.is_empty() { says } else { format!("{says}: {complaints}") }
         }
         _ => format!("the MCP server did not answer {tool} as it should"),
     };
     drop(call);
-    voice.fail(says).await;
+    emitter.fail(says).await;
 }

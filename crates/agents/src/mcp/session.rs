@@ -18,7 +18,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::Options;
 use super::ordered::Ordered;
-use super::process::Process;
+use super::process::McpProcess;
 
 /// Most queued events. Progress above it is dropped.
 const WAITING: usize = 64;
@@ -33,36 +33,36 @@ pub(super) enum Happening {
 
 pub(super) type Service = RunningService<RoleClient, Handler>;
 
-pub(super) struct Session {
+pub(super) struct McpSession {
     pub(super) service: Arc<Service>,
     pub(super) happenings: mpsc::Receiver<Happening>,
     /// Declared after the service, so that the connection closes before the process ends.
-    process: Option<Process>,
+    process: Option<McpProcess>,
 }
 
 /// Why there is no session, or no answer. The text is for callers; the details are in the log.
 #[derive(Debug)]
-pub(super) struct Trouble(pub(super) String);
+pub(super) struct SessionError(pub(super) String);
 
-impl fmt::Display for Trouble {
+impl fmt::Display for SessionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl Session {
+impl McpSession {
     pub(super) async fn connect(
         options: &Options,
         client: &reqwest::Client,
         changed: Arc<AtomicBool>,
-    ) -> Result<Session, Trouble> {
+    ) -> Result<McpSession, SessionError> {
         let (heard, happenings) = mpsc::channel(WAITING);
         let handler = Handler { heard: heard.clone(), changed };
         let (serving, process) = match (&options.command, &options.url) {
             (Some(words), _) => {
-                let (process, stdout, stdin) = Process::start(options, words).map_err(|error| {
+                let (process, stdout, stdin) = McpProcess::start(options, words).map_err(|error| {
                     tracing::warn!(program = ?words.first(), %error, "an MCP server could not be started");
-                    Trouble(format!("the MCP server could not be started: {error}"))
+                    SessionError(format!("the MCP server could not be started: {error}"))
                 })?;
                 let transport = Ordered { within: (stdout, stdin).into_transport(), heard };
                 let serving = tokio::time::timeout(options.connect_time(), Box::pin(handler.serve(transport)));
@@ -76,26 +76,26 @@ impl Session {
                 (tokio::time::timeout(options.connect_time(), Box::pin(handler.serve(transport))).await, None)
             }
         };
-        let complaints = || process.as_ref().map(Process::complaints).filter(|text| !text.is_empty());
+        let complaints = || process.as_ref().map(McpProcess::complaints).filter(|text| !text.is_empty());
         match serving {
-            Ok(Ok(service)) => Ok(Session { service: Arc::new(service), happenings, process }),
+            Ok(Ok(service)) => Ok(McpSession { service: Arc::new(service), happenings, process }),
             Ok(Err(error)) => {
                 // The address goes to the log only: callers need not know where an agent runs.
                 tracing::warn!(%error, "connecting to an MCP server failed");
                 let says = "the MCP server could not be reached";
-                Err(Trouble(complaints().map_or(says.into(), |text| format!("{says}: {text}"))))
+                Err(SessionError(complaints().map_or(says.into(), |text| format!("{says}: {text}"))))
             }
             Err(_) => {
                 let time = options.connect_time().as_secs_f64();
-                Err(Trouble(format!("the MCP server was not ready within {time} s")))
+                Err(SessionError(format!("the MCP server was not ready within {time} s")))
             }
         }
     }
 
-    pub(super) async fn tools(&self) -> Result<Vec<Tool>, Trouble> {
+    pub(super) async fn tools(&self) -> Result<Vec<Tool>, SessionError> {
         self.service.peer().list_all_tools().await.map_err(|error| {
             tracing::warn!(%error, "the tools of an MCP server could not be listed");
-            Trouble("the MCP server did not say which tools it has".into())
+            SessionError("the MCP server did not say which tools it has".into())
         })
     }
 
@@ -105,7 +105,7 @@ impl Session {
 
     /// The tail of the server program's stderr.
     pub(super) fn complaints(&self) -> String {
-        self.process.as_ref().map(Process::complaints).unwrap_or_default()
+        self.process.as_ref().map(McpProcess::complaints).unwrap_or_default()
     }
 
     /// Ends the session after everything was sent, above all a cancel.
@@ -116,7 +116,7 @@ impl Session {
             let heard = self.service.peer().send_request(ClientRequest::PingRequest(PingRequest::default()));
             // The server need not answer.
             let _ = tokio::time::timeout(CLOSE_TIME, heard).await;
-            let Session { service, process, .. } = self;
+            let McpSession { service, process, .. } = self;
             if let Some(mut service) = Arc::into_inner(service) {
                 let _ = service.close_with_timeout(CLOSE_TIME).await;
             }

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rmcp::model::Tool;
 
 use super::Options;
-use super::open::Open;
-use super::session::{Session, Trouble};
+use super::open_calls::OpenCalls;
+use super::session::{McpSession, SessionError};
 use crate::config::Error;
 use crate::outbound;
 
@@ -17,11 +17,11 @@ const KEPT: usize = 4;
 pub(super) struct Shared {
     pub(super) options: Options,
     client: reqwest::Client,
-    free: Mutex<Vec<Session>>,
+    free: Mutex<Vec<McpSession>>,
     tools: Mutex<Arc<[Tool]>>,
     /// The list of tools has changed, or was never requested.
     changed: Arc<AtomicBool>,
-    pub(super) open: Open,
+    pub(super) open: OpenCalls,
 }
 
 impl Shared {
@@ -32,7 +32,7 @@ impl Shared {
             free: Mutex::default(),
             tools: Mutex::new(Arc::default()),
             changed: Arc::new(AtomicBool::new(true)),
-            open: Open::new(options.answer_time(), options.open_questions()),
+            open: OpenCalls::new(options.answer_time(), options.open_questions()),
             options,
         })
     }
@@ -43,11 +43,11 @@ impl Shared {
     }
 
     /// A session for one call: an idle one, or a new one.
-    pub(super) async fn session(&self) -> Result<Session, Trouble> {
+    pub(super) async fn session(&self) -> Result<McpSession, SessionError> {
         let session = match self.free() {
             Some(session) => session,
             None => {
-                let session = Session::connect(&self.options, &self.client, self.changed.clone()).await?;
+                let session = McpSession::connect(&self.options, &self.client, self.changed.clone()).await?;
                 // The program may have changed.
                 self.changed.store(true, Ordering::Relaxed);
                 session
@@ -63,7 +63,7 @@ impl Shared {
         Ok(session)
     }
 
-    fn free(&self) -> Option<Session> {
+    fn free(&self) -> Option<McpSession> {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         while let Some(mut session) = free.pop() {
             if !session.is_closed() {
@@ -76,7 +76,7 @@ impl Shared {
     }
 
     /// Returns a session to the idle ones.
-    pub(super) fn put_back(&self, session: Session) {
+    pub(super) fn put_back(&self, session: McpSession) {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         if free.len() < KEPT && !session.is_closed() {
             free.push(session);

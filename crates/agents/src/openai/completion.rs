@@ -9,8 +9,8 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap};
 use serde::Deserialize;
 
 use super::WHO;
-use crate::events::{Usage, short};
-use crate::outbound::{Again, Trouble};
+use crate::events::{TokenUsage, short};
+use crate::outbound::{RequestError, RetryRule};
 use crate::sse::Sse;
 
 /// Longest chunk.
@@ -20,7 +20,7 @@ pub(super) struct Completion {
     form: Form,
     texts: VecDeque<String>,
     reason: Option<String>,
-    usage: Option<Usage>,
+    usage: Option<TokenUsage>,
     over: bool,
 }
 
@@ -30,16 +30,16 @@ enum Form {
 }
 
 /// The finish reason and the token usage.
-pub(super) struct Finish {
+pub(super) struct CompletionEnd {
     pub(super) reason: Option<String>,
-    pub(super) usage: Option<Usage>,
+    pub(super) usage: Option<TokenUsage>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Chunk {
     choices: Option<Vec<Choice>>,
-    usage: Option<Usage>,
+    usage: Option<TokenUsage>,
     error: Option<serde_json::Value>,
 }
 
@@ -77,7 +77,7 @@ impl Completion {
     }
 
     /// The body is complete: an error if the completion is not.
-    pub(super) fn finish(&mut self) -> Result<(), Trouble> {
+    pub(super) fn finish(&mut self) -> Result<(), RequestError> {
         match &mut self.form {
             Form::Json(body) => {
                 let text = String::from_utf8_lossy(&body.split()).into_owned();
@@ -86,7 +86,7 @@ impl Completion {
             // Some servers leave [DONE] out, but all of them send a finish reason.
             Form::Sse(_) if self.reason.is_some() => {}
             Form::Sse(_) => {
-                return Err(Trouble { says: format!("{WHO} broke off its answer"), again: Again::Unclear });
+                return Err(RequestError { says: format!("{WHO} broke off its answer"), again: RetryRule::Unclear });
             }
         }
         self.over = true;
@@ -94,13 +94,13 @@ impl Completion {
     }
 
     /// The next piece of text.
-    pub(super) fn next(&mut self) -> Result<Option<String>, Trouble> {
+    pub(super) fn next(&mut self) -> Result<Option<String>, RequestError> {
         loop {
             if let Some(text) = self.texts.pop_front() {
                 return Ok(Some(text));
             }
             let Form::Sse(sse) = &mut self.form else { return Ok(None) };
-            let next = sse.next().map_err(|too_long| Trouble::never(format!("{WHO}: {too_long}")))?;
+            let next = sse.next().map_err(|too_long| RequestError::never(format!("{WHO}: {too_long}")))?;
             match next.as_deref().map(str::trim) {
                 None => return Ok(None),
                 Some("") => {}
@@ -114,17 +114,17 @@ impl Completion {
     }
 
     /// The finish, once all text has been read.
-    pub(super) fn finished(&mut self) -> Option<Finish> {
-        self.over.then(|| Finish { reason: self.reason.take(), usage: self.usage.take() })
+    pub(super) fn finished(&mut self) -> Option<CompletionEnd> {
+        self.over.then(|| CompletionEnd { reason: self.reason.take(), usage: self.usage.take() })
     }
 
-    fn take(&mut self, text: &str) -> Result<(), Trouble> {
+    fn take(&mut self, text: &str) -> Result<(), RequestError> {
         let chunk: Chunk = serde_json::from_str(text)
-            .map_err(|_| Trouble::never(format!("{WHO} said what is no completion: {}", short(text))))?;
+            .map_err(|_| RequestError::never(format!("{WHO} said what is no completion: {}", short(text))))?;
         if let Some(error) = chunk.error.filter(|error| !error.is_null()) {
             let says = error.get("message").unwrap_or(&error);
             let says = says.as_str().map_or_else(|| says.to_string(), str::to_owned);
-            return Err(Trouble { says: format!("{WHO} failed: {}", short(&says)), again: Again::Unclear });
+            return Err(RequestError { says: format!("{WHO} failed: {}", short(&says)), again: RetryRule::Unclear });
         }
         if let Some(usage) = chunk.usage {
             self.usage = Some(usage);

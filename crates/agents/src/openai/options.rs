@@ -9,9 +9,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{Agent, Remote};
-use crate::Secret;
-use crate::config::{Backend, Common, Error, in_range};
+use super::{ModelServer, OpenAiAgent};
+use crate::ConfigSecret;
+use crate::config::{Common, Error, KindOptions, in_range};
 use crate::outbound;
 use crate::powers::{Field, plain, reaches, secret};
 
@@ -43,7 +43,7 @@ pub struct Options {
     /// The model's name there.
     pub(super) model: String,
     /// Sent as `Authorization: Bearer …`: `env:NAME` or `file:PATH`. Local servers need none.
-    pub(super) api_key: Option<Secret>,
+    pub(super) api_key: Option<ConfigSecret>,
     /// What the model is told before everything else.
     pub(super) system: Option<String>,
     pub(super) temperature: Option<f64>,
@@ -57,14 +57,14 @@ pub struct Options {
     pub(super) headers: BTreeMap<String, String>,
     /// Further headers that are secret: each `env:NAME` or `file:PATH`.
     #[serde(default)]
-    pub(super) secret_headers: BTreeMap<String, Secret>,
+    pub(super) secret_headers: BTreeMap<String, ConfigSecret>,
     /// How many earlier messages of the conversation it is told, at most. Default 50; 0 for none.
     pub(super) history_messages: Option<usize>,
     /// And how much of them, in bytes. Default 262144.
     pub(super) history_bytes: Option<usize>,
     /// What becomes of files that are no images: `note` (default) only mentions them, `send` sends them as `file` parts.
     #[serde(default)]
-    pub(super) files: Files,
+    pub(super) files: FileHandling,
     /// How often it is asked again, as long as it has not said a word. Default 2.
     pub(super) retries: Option<u32>,
     /// Before the first of these, in milliseconds; each further one waits twice as long. Default 500.
@@ -75,13 +75,14 @@ pub struct Options {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Files {
+#[schemars(rename = "Files")]
+pub(super) enum FileHandling {
     #[default]
     Note,
     Send,
 }
 
-impl Backend for Options {
+impl KindOptions for Options {
     fn check(&self) -> Result<(), Error> {
         outbound::check_url("base_url", &self.base_url)?;
         if self.base_url.trim_end_matches('/').ends_with("/chat/completions") {
@@ -107,13 +108,13 @@ impl Backend for Options {
     fn build<'a>(&'a self, name: &'a str, common: &'a Common) -> Future<'a, Result<Arc<dyn agent::Agent>, Error>> {
         Box::pin(async move {
             let headers = outbound::headers(&self.headers, &self.secret_headers, self.api_key.as_ref())?;
-            let remote = Remote {
+            let remote = ModelServer {
                 client: outbound::client(self.idle_timeout_ms, headers)?,
                 url: format!("{}/chat/completions", self.base_url.trim_end_matches('/')),
                 output_bytes: common.max_output_bytes(),
                 options: self.clone(),
             };
-            Ok(Arc::new(Agent::new(name, remote)) as Arc<dyn agent::Agent>)
+            Ok(Arc::new(OpenAiAgent::new(name, remote)) as Arc<dyn agent::Agent>)
         })
     }
 }

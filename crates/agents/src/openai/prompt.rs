@@ -9,8 +9,8 @@ use model::ports::agent::Turn;
 use model::{Content, Fault, Message, Part, Role};
 use serde_json::{Map, Value, json};
 
-use super::options::{Files, Options};
-use crate::telling;
+use super::options::{FileHandling, Options};
+use crate::turn_json;
 
 /// The request's body.
 pub(super) async fn body(options: &Options, turn: &Turn) -> Result<String, Fault> {
@@ -38,11 +38,11 @@ async fn messages(options: &Options, turn: &Turn) -> Result<Vec<Value>, Fault> {
         let mut before = turn.earlier.messages().await?;
         let answered = |message: &Message| turn.messages.iter().any(|inbound| inbound.message.id == message.id);
         before.extend(turn.so_far.history.iter().filter(|message| !answered(message)).cloned());
-        let newest = telling::newest(before, most, options.history_bytes.unwrap_or(256 << 10));
+        let newest = turn_json::newest(before, most, options.history_bytes.unwrap_or(256 << 10));
         all.extend(newest.iter().filter_map(|message| told(message.role, &message.parts, options.files)));
         // The artifacts of earlier turns; output of an earlier attempt of this turn is left out.
         let artifacts = &turn.so_far.artifacts[..];
-        let own = crate::growing::numbered("response", turn.so_far.core.turns);
+        let own = crate::text_accumulator::numbered("response", turn.so_far.core.turns);
         let earlier = artifacts.iter().filter(|artifact| *artifact.id != *own);
         all.extend(earlier.filter_map(|artifact| told(Role::Agent, &artifact.parts, options.files)));
     }
@@ -52,7 +52,7 @@ async fn messages(options: &Options, turn: &Turn) -> Result<Vec<Value>, Fault> {
 }
 
 /// A message; none if it is empty.
-fn told(role: Role, parts: &[Part], files: Files) -> Option<Value> {
+fn told(role: Role, parts: &[Part], files: FileHandling) -> Option<Value> {
     if parts.is_empty() {
         return None;
     }
@@ -84,7 +84,7 @@ fn text(part: &Part) -> Option<String> {
 }
 
 /// A part as a content item.
-fn item(part: &Part, files: Files) -> Value {
+fn item(part: &Part, files: FileHandling) -> Value {
     let words = |text: String| json!({"type": "text", "text": text});
     if let Some(text) = text(part) {
         return words(text);
@@ -97,7 +97,7 @@ fn item(part: &Part, files: Files) -> Value {
     match &part.content {
         Content::Raw(bytes) if is_image => json!({"type": "image_url", "image_url": {"url": inline(bytes)}}),
         Content::Url(url) if is_image => json!({"type": "image_url", "image_url": {"url": url}}),
-        Content::Raw(bytes) if files == Files::Send => {
+        Content::Raw(bytes) if files == FileHandling::Send => {
             let name = part.filename.as_deref().unwrap_or("file");
             json!({"type": "file", "file": {"filename": name, "file_data": inline(bytes)}})
         }

@@ -6,19 +6,19 @@ use model::{Artifact, Json, Message};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::desk::{Asked, Desk};
+use crate::fake_server::{FakeRequest, FakeServer};
 use crate::scripted::stage::{brief, inbound};
 use crate::testing::{Running, agent, earlier, refused, run, text, turn};
 
-async fn model_at(desk: &Desk, more: Value) -> Arc<dyn agent::Agent> {
+async fn model_at(desk: &FakeServer, more: Value) -> Arc<dyn agent::Agent> {
     let mut config = json!({"kind": "openai", "base_url": desk.url("/v1/"), "model": "small", "retry_ms": 1});
     config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     agent(config).await
 }
 
 /// Runs a turn whose request the test answers.
-async fn answered<T: Future<Output = ()>>(more: Value, answer: impl FnOnce(Asked) -> T) -> Vec<String> {
-    let desk = Desk::open().await;
+async fn answered<T: Future<Output = ()>>(more: Value, answer: impl FnOnce(FakeRequest) -> T) -> Vec<String> {
+    let desk = FakeServer::open().await;
     let agent = model_at(&desk, more).await;
     let (said, ()) = tokio::join!(run(&*agent, turn(text("hello"))), async { answer(desk.asked().await).await });
     brief(&said)
@@ -26,7 +26,7 @@ async fn answered<T: Future<Output = ()>>(more: Value, answer: impl FnOnce(Asked
 
 /// The request for a turn.
 async fn asked(more: Value, turn: Turn) -> (Value, std::collections::BTreeMap<String, String>) {
-    let desk = Desk::open().await;
+    let desk = FakeServer::open().await;
     let agent = model_at(&desk, more).await;
     let (_, asked) = tokio::join!(run(&*agent, turn), async {
         let asked = desk.asked().await;
@@ -55,7 +55,7 @@ const DONE: &str = "data: [DONE]\n\n";
 
 #[tokio::test]
 async fn an_answer_comes_word_by_word_with_what_it_cost() {
-    let desk = Desk::open().await;
+    let desk = FakeServer::open().await;
     let agent = model_at(&desk, json!({})).await;
     let mut running = Running::start(&*agent, turn(text("hello")));
     assert_eq!(brief(&[running.next().await]), ["working"]);
@@ -157,7 +157,7 @@ async fn a_server_that_leaves_done_out_has_still_finished() {
 
 #[tokio::test]
 async fn before_its_first_word_a_model_is_asked_again() {
-    let desk = Desk::open().await;
+    let desk = FakeServer::open().await;
     let agent = model_at(&desk, json!({"retries": 4})).await;
     let (said, waited) = tokio::join!(run(&*agent, turn(text("hello"))), async {
         desk.asked().await.answer("500 Oops", "", "text/plain", "").await;
@@ -185,7 +185,7 @@ async fn a_refusal_is_told_in_its_own_words_but_nothing_about_keys() {
     let wrong = r#"{"error":{"message":"Incorrect API key provided: sk-ab***yz"}}"#;
     let said = answered(json!({}), |asked| asked.answer("401 Unauthorized", "", "application/json", wrong)).await;
     assert_eq!(said[1], "Failed the model answered 401 Unauthorized; check the agent's credentials");
-    let desk = Desk::open().await;
+    let desk = FakeServer::open().await;
     let agent = model_at(&desk, json!({"retries": 1})).await;
     let (said, ()) = tokio::join!(run(&*agent, turn(text("hello"))), async {
         for _ in 0..2 {
@@ -307,7 +307,7 @@ async fn parts_are_told_in_the_ways_a_model_understands() {
 
 #[tokio::test]
 async fn a_cancel_closes_the_stream() {
-    let desk = Desk::open().await;
+    let desk = FakeServer::open().await;
     let agent = model_at(&desk, json!({})).await;
     let mut running = Running::start(&*agent, turn(text("hello")));
     running.next().await;

@@ -10,99 +10,99 @@ use model::ports::agent::{AgentMessage, ArtifactChunk, EndState};
 use model::{Content as PartContent, Fault, Json, Message, Part};
 
 use super::script::{CHUNKS_MAX, WAIT_MAX_MS};
-use super::step::{Chunks, Content, Step};
+use super::step::{ChunkContent, Chunks, ScriptStep};
 
 /// The steps, or an error; none when the argument makes no sense, which leaves the text an ordinary one.
-type Built = Option<Result<Vec<Step>, String>>;
+type Built = Option<Result<Vec<ScriptStep>, String>>;
 
-pub(super) struct Command {
+pub(super) struct TextCommand {
     name: &'static str,
     pub(super) usage: &'static str,
     pub(super) says: &'static str,
     build: fn(Option<&str>) -> Built,
 }
 
-pub(super) const COMMANDS: &[Command] = &[
-    Command {
+pub(super) const COMMANDS: &[TextCommand] = &[
+    TextCommand {
         name: "help",
         usage: "help",
         says: "this list",
         build: |arg| bare(arg, || about("help", Part::text(help()))),
     },
-    Command {
+    TextCommand {
         name: "chunks",
         usage: "chunks:20 every:50",
         says: "20 chunks of one artifact, 50 ms apart (every: may be left out)",
         build: chunks,
     },
-    Command {
+    TextCommand {
         name: "ask",
         usage: "ask: which colour?",
         says: "input-required",
         build: |arg| ends(arg, EndState::InputRequired, "what shall I do?"),
     },
-    Command {
+    TextCommand {
         name: "auth",
         usage: "auth: sign in first",
         says: "auth-required",
         build: |arg| ends(arg, EndState::AuthRequired, "please sign in"),
     },
-    Command {
+    TextCommand {
         name: "complete",
         usage: "complete: done",
         says: "completed",
         build: |arg| ends(arg, EndState::Completed, "done"),
     },
-    Command {
+    TextCommand {
         name: "fail",
         usage: "fail: out of paper",
         says: "failed",
         build: |arg| ends(arg, EndState::Failed, "failed as asked"),
     },
-    Command {
+    TextCommand {
         name: "reject",
         usage: "reject: not my job",
         says: "rejected, without working",
-        build: |arg| Some(Ok(vec![Step::say(EndState::Rejected, arg.unwrap_or("rejected as asked"))])),
+        build: |arg| Some(Ok(vec![ScriptStep::say(EndState::Rejected, arg.unwrap_or("rejected as asked"))])),
     },
-    Command {
+    TextCommand {
         name: "hang",
         usage: "hang",
         says: "working until cancelled",
-        build: |arg| bare(arg, || vec![Step::Working(None), Step::Hang]),
+        build: |arg| bare(arg, || vec![ScriptStep::Working(None), ScriptStep::Hang]),
     },
-    Command { name: "sleep", usage: "sleep:500", says: "working for 500 ms, then completed", build: sleep },
-    Command {
+    TextCommand { name: "sleep", usage: "sleep:500", says: "working for 500 ms, then completed", build: sleep },
+    TextCommand {
         name: "working",
         usage: "working: on it",
         says: "a status message, then completed",
-        build: |arg| Some(Ok(vec![Step::Working(Some(AgentMessage::text(arg?))), Step::complete()])),
+        build: |arg| Some(Ok(vec![ScriptStep::Working(Some(AgentMessage::text(arg?))), ScriptStep::complete()])),
     },
-    Command {
+    TextCommand {
         name: "message",
         usage: "message: hi",
         says: "a direct message and no task",
-        build: |arg| Some(Ok(vec![Step::Reply(AgentMessage::text(arg.unwrap_or("a direct message")))])),
+        build: |arg| Some(Ok(vec![ScriptStep::Reply(AgentMessage::text(arg.unwrap_or("a direct message")))])),
     },
-    Command {
+    TextCommand {
         name: "file",
         usage: "file",
         says: "an artifact with a file's bytes",
         build: |arg| bare(arg, || about("hello.txt", file(PartContent::Raw(Bytes::from_static(b"hello\n"))))),
     },
-    Command {
+    TextCommand {
         name: "url",
         usage: "url",
         says: "an artifact with a file's address",
         build: |arg| bare(arg, || about("hello.txt", file(PartContent::Url("https://example.com/hello.txt".into())))),
     },
-    Command {
+    TextCommand {
         name: "image",
         usage: "image",
         says: "an artifact with a small PNG",
         build: |arg| bare(arg, || about("dot.png", image())),
     },
-    Command {
+    TextCommand {
         name: "data",
         usage: "data",
         says: "an artifact with structured data",
@@ -115,7 +115,7 @@ pub(super) const COMMANDS: &[Command] = &[
 ];
 
 /// The steps of a command, or none when the message is not one.
-pub(super) fn steps(message: &Message) -> Result<Option<Vec<Step>>, Fault> {
+pub(super) fn steps(message: &Message) -> Result<Option<Vec<ScriptStep>>, Fault> {
     let [Part { content: PartContent::Text(text), .. }] = &message.parts[..] else { return Ok(None) };
     let (name, arg) = match text.trim().split_once(':') {
         Some((name, arg)) => (name.trim_end(), Some(arg.trim()).filter(|arg| !arg.is_empty())),
@@ -135,12 +135,12 @@ pub(super) fn help() -> String {
 }
 
 /// A command without an argument.
-fn bare(arg: Option<&str>, steps: impl FnOnce() -> Vec<Step>) -> Built {
+fn bare(arg: Option<&str>, steps: impl FnOnce() -> Vec<ScriptStep>) -> Built {
     if arg.is_some() { None } else { Some(Ok(steps())) }
 }
 
 fn ends(arg: Option<&str>, state: EndState, otherwise: &str) -> Built {
-    Some(Ok(vec![Step::Working(None), Step::say(state, arg.unwrap_or(otherwise))]))
+    Some(Ok(vec![ScriptStep::Working(None), ScriptStep::say(state, arg.unwrap_or(otherwise))]))
 }
 
 fn chunks(arg: Option<&str>) -> Built {
@@ -156,18 +156,20 @@ fn chunks(arg: Option<&str>) -> Built {
     Some(bounded("chunks", count, 1, CHUNKS_MAX).and_then(|count| {
         let every = Duration::from_millis(bounded("every", every_ms, 0, WAIT_MAX_MS)?.into());
         let piece = ArtifactChunk { name: Some("chunks".into()), last: true, ..ArtifactChunk::default() };
-        let chunks = Chunks { piece, content: Content::Numbered, count, every, named: false };
-        Ok(vec![Step::Working(None), Step::Artifact(Box::new(chunks)), Step::complete()])
+        let chunks = Chunks { piece, content: ChunkContent::Numbered, count, every, named: false };
+        Ok(vec![ScriptStep::Working(None), ScriptStep::Artifact(Box::new(chunks)), ScriptStep::complete()])
     }))
 }
 
 fn sleep(arg: Option<&str>) -> Built {
     let time_ms = whole(arg?)?;
-    Some(
-        bounded("sleep", time_ms, 0, WAIT_MAX_MS).map(|time_ms| {
-            vec![Step::Working(None), Step::Sleep(Duration::from_millis(time_ms.into())), Step::complete()]
-        }),
-    )
+    Some(bounded("sleep", time_ms, 0, WAIT_MAX_MS).map(|time_ms| {
+        vec![
+            ScriptStep::Working(None),
+            ScriptStep::Sleep(Duration::from_millis(time_ms.into())),
+            ScriptStep::complete(),
+        ]
+    }))
 }
 
 /// Digits; a number beyond u64 counts as its maximum.
@@ -181,8 +183,8 @@ fn bounded(name: &str, number: u64, least: u32, most: u32) -> Result<u32, String
     within.ok_or_else(|| format!("{name} goes from {least} to {most}"))
 }
 
-fn about(name: &str, part: Part) -> Vec<Step> {
-    vec![Step::Working(None), Step::artifact(name, part), Step::complete()]
+fn about(name: &str, part: Part) -> Vec<ScriptStep> {
+    vec![ScriptStep::Working(None), ScriptStep::artifact(name, part), ScriptStep::complete()]
 }
 
 fn file(content: PartContent) -> Part {

@@ -9,16 +9,16 @@ use serde_json::value::RawValue;
 
 /// An error and its path, which is built from the inside out.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Wrong {
+pub(super) struct ScriptError {
     path: String,
     says: String,
 }
 
-impl Wrong {
-    pub(super) fn new(says: impl Into<String>) -> Wrong {
-        Wrong { path: String::new(), says: says.into() }
+impl ScriptError {
+    pub(super) fn new(says: impl Into<String>) -> ScriptError {
+        ScriptError { path: String::new(), says: says.into() }
     }
-    pub(super) fn within(mut self, outer: impl fmt::Display) -> Wrong {
+    pub(super) fn within(mut self, outer: impl fmt::Display) -> ScriptError {
         self.path.insert_str(0, &outer.to_string());
         self
     }
@@ -52,13 +52,13 @@ impl<'de> Deserialize<'de> for Members<'de> {
 
 impl<'a> Members<'a> {
     /// An object without repeated names.
-    pub(super) fn of(raw: &'a RawValue) -> Result<Members<'a>, Wrong> {
+    pub(super) fn of(raw: &'a RawValue) -> Result<Members<'a>, ScriptError> {
         let members: Members<'a> = serde_json::from_str(raw.get())
-            .map_err(|_| Wrong::new(format!("{} must be an object", short(raw.get()))))?;
+            .map_err(|_| ScriptError::new(format!("{} must be an object", short(raw.get()))))?;
         let mut names: Vec<&str> = members.0.iter().map(|(name, _)| name.as_str()).collect();
         names.sort_unstable();
         match names.windows(2).find(|pair| pair[0] == pair[1]) {
-            Some(pair) => Err(Wrong::new(format!("\"{}\" stands here twice", short(pair[0])))),
+            Some(pair) => Err(ScriptError::new(format!("\"{}\" stands here twice", short(pair[0])))),
             None => Ok(members),
         }
     }
@@ -73,9 +73,9 @@ impl<'a> Members<'a> {
     }
 
     /// A member with two spellings; null counts as absent.
-    pub(super) fn take_either(&mut self, name: &str, other: &str) -> Result<Option<&'a RawValue>, Wrong> {
+    pub(super) fn take_either(&mut self, name: &str, other: &str) -> Result<Option<&'a RawValue>, ScriptError> {
         match (self.take(name), self.take(other)) {
-            (Some(_), Some(_)) => Err(Wrong::new(format!("\"{name}\" and \"{other}\" are one member"))),
+            (Some(_), Some(_)) => Err(ScriptError::new(format!("\"{name}\" and \"{other}\" are one member"))),
             (one, two) => Ok(one.or(two).filter(|raw| raw.get() != "null")),
         }
     }
@@ -84,14 +84,14 @@ impl<'a> Members<'a> {
     pub(super) fn optional<T>(
         &mut self,
         name: &str,
-        read: impl FnOnce(&'a RawValue) -> Result<T, Wrong>,
-    ) -> Result<Option<T>, Wrong> {
+        read: impl FnOnce(&'a RawValue) -> Result<T, ScriptError>,
+    ) -> Result<Option<T>, ScriptError> {
         let raw = self.take(name).filter(|raw| raw.get() != "null");
         raw.map(|raw| read(raw).map_err(|wrong| wrong.within(format_args!(".{name}")))).transpose()
     }
 
     /// Refuses the remaining members as unknown.
-    pub(super) fn none_left(&self, known: &[&str]) -> Result<(), Wrong> {
+    pub(super) fn none_left(&self, known: &[&str]) -> Result<(), ScriptError> {
         match self.0.first() {
             Some((name, _)) => Err(unknown("member", name, known)),
             None => Ok(()),
@@ -99,35 +99,35 @@ impl<'a> Members<'a> {
     }
 }
 
-pub(super) fn unknown(what: &str, name: &str, known: &[&str]) -> Wrong {
-    Wrong::new(format!("unknown {what} \"{}\"; did you mean \"{}\"?", short(name), nearest(name, known)))
+pub(super) fn unknown(what: &str, name: &str, known: &[&str]) -> ScriptError {
+    ScriptError::new(format!("unknown {what} \"{}\"; did you mean \"{}\"?", short(name), nearest(name, known)))
 }
 
-pub(super) fn list(raw: &RawValue) -> Result<Vec<&RawValue>, Wrong> {
-    serde_json::from_str(raw.get()).map_err(|_| Wrong::new(format!("{} must be an array", short(raw.get()))))
+pub(super) fn list(raw: &RawValue) -> Result<Vec<&RawValue>, ScriptError> {
+    serde_json::from_str(raw.get()).map_err(|_| ScriptError::new(format!("{} must be an array", short(raw.get()))))
 }
 
-pub(super) fn text(raw: &RawValue) -> Result<String, Wrong> {
-    serde_json::from_str(raw.get()).map_err(|_| Wrong::new(format!("{} must be a string", short(raw.get()))))
+pub(super) fn text(raw: &RawValue) -> Result<String, ScriptError> {
+    serde_json::from_str(raw.get()).map_err(|_| ScriptError::new(format!("{} must be a string", short(raw.get()))))
 }
 
-pub(super) fn texts(raw: &RawValue) -> Result<Vec<String>, Wrong> {
+pub(super) fn texts(raw: &RawValue) -> Result<Vec<String>, ScriptError> {
     let each = list(raw)?.into_iter().enumerate();
     each.map(|(i, raw)| text(raw).map_err(|wrong| wrong.within(format_args!("[{i}]")))).collect()
 }
 
-pub(super) fn flag(raw: &RawValue) -> Result<bool, Wrong> {
-    serde_json::from_str(raw.get()).map_err(|_| Wrong::new(format!("{} must be true or false", short(raw.get()))))
+pub(super) fn flag(raw: &RawValue) -> Result<bool, ScriptError> {
+    serde_json::from_str(raw.get()).map_err(|_| ScriptError::new(format!("{} must be true or false", short(raw.get()))))
 }
 
 /// A whole number within bounds. `5.0` counts too: some clients store numbers as doubles.
-pub(super) fn number(raw: &RawValue, least: u32, most: u32) -> Result<u32, Wrong> {
+pub(super) fn number(raw: &RawValue, least: u32, most: u32) -> Result<u32, ScriptError> {
     serde_json::from_str::<f64>(raw.get())
         .ok()
         .filter(|n| n.fract() == 0.0 && (f64::from(least)..=f64::from(most)).contains(n))
         // Within the bounds of u32, so nothing is lost.
         .map(|n| n as u32)
-        .ok_or_else(|| Wrong::new(format!("{} must be a whole number from {least} to {most}", short(raw.get()))))
+        .ok_or_else(|| ScriptError::new(format!("{} must be a whole number from {least} to {most}", short(raw.get()))))
 }
 
 /// The known name most similar to this one.

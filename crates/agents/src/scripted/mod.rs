@@ -29,19 +29,19 @@ use model::ports::agent::{self, Admission, AgentEvent, EndState, Profile, Restar
 use model::{Fault, Inbound, Message, Task};
 
 use crate::Builtin;
-use prefixes::Manner;
+use prefixes::ScriptSettings;
 use script::Script;
-use step::Step;
+use step::ScriptStep;
 
 pub const BUILTIN: Builtin = Builtin {
     name: "scripted",
     says: "does what the message says: chunks, questions, failures, delays",
-    build: |settings| Arc::new(Agent::new(settings.scripted)),
+    build: |settings| Arc::new(ScriptedAgent::new(settings.scripted)),
 };
 
 /// The treatment of a message without instructions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Mode {
+pub enum ScriptedMode {
     /// Echo it.
     #[default]
     Play,
@@ -49,46 +49,48 @@ pub enum Mode {
     Ask,
 }
 
-impl FromStr for Mode {
+impl FromStr for ScriptedMode {
     type Err = String;
-    fn from_str(text: &str) -> Result<Mode, String> {
+    fn from_str(text: &str) -> Result<ScriptedMode, String> {
         match text {
-            "play" => Ok(Mode::Play),
-            "ask" => Ok(Mode::Ask),
+            "play" => Ok(ScriptedMode::Play),
+            "ask" => Ok(ScriptedMode::Ask),
             other => Err(format!("unknown mode \"{other}\"; use \"play\" or \"ask\"")),
         }
     }
 }
 
 #[derive(Debug)]
-pub struct Agent {
+pub struct ScriptedAgent {
     profile: Profile,
-    manner: Manner,
+    manner: ScriptSettings,
 }
 
-impl Agent {
+impl ScriptedAgent {
     /// Reads `TCK_STREAMING_TIMEOUT` (seconds) from the environment, once.
-    pub fn new(mode: Mode) -> Agent {
-        Agent::holding(mode, hold(std::env::var("TCK_STREAMING_TIMEOUT").ok().as_deref()))
+    pub fn new(mode: ScriptedMode) -> ScriptedAgent {
+        ScriptedAgent::holding(mode, hold(std::env::var("TCK_STREAMING_TIMEOUT").ok().as_deref()))
     }
 
-    fn holding(mode: Mode, hold: Duration) -> Agent {
-        Agent { profile: profile(), manner: Manner { mode, hold } }
+    fn holding(mode: ScriptedMode, hold: Duration) -> ScriptedAgent {
+        ScriptedAgent { profile: profile(), manner: ScriptSettings { mode, hold } }
     }
 
     /// The steps of a message that has neither prefix nor script.
-    fn as_said(&self, message: &Message) -> Result<Vec<Step>, Fault> {
+    fn as_said(&self, message: &Message) -> Result<Vec<ScriptStep>, Fault> {
         if let Some(steps) = commands::steps(message)? {
             return Ok(steps);
         }
         Ok(match self.manner.mode {
-            Mode::Play => vec![Step::Working(None), Step::echo(), Step::complete()],
-            Mode::Ask => vec![Step::Working(None), Step::say(EndState::InputRequired, "what next?")],
+            ScriptedMode::Play => vec![ScriptStep::Working(None), ScriptStep::echo(), ScriptStep::complete()],
+            ScriptedMode::Ask => {
+                vec![ScriptStep::Working(None), ScriptStep::say(EndState::InputRequired, "what next?")]
+            }
         })
     }
 
     /// The steps of a turn.
-    fn steps(&self, turn: &Turn) -> Result<Vec<Step>, Fault> {
+    fn steps(&self, turn: &Turn) -> Result<Vec<ScriptStep>, Fault> {
         let Some(newest) = turn.messages.last().map(|inbound| &*inbound.message) else {
             return Ok(Vec::new());
         };
@@ -118,14 +120,14 @@ fn has_script(message: &Message) -> bool {
     prefixes::find(&message.id).is_none() && script::has_script(message)
 }
 
-impl agent::Agent for Agent {
+impl agent::Agent for ScriptedAgent {
     fn profile(&self) -> &Profile {
         &self.profile
     }
 
     fn admit(&self, inbound: &Inbound, task: Option<&Task>) -> Result<Admission, Fault> {
         let message = &*inbound.message;
-        let admission = |steps: &[Step], retry: bool| Admission {
+        let admission = |steps: &[ScriptStep], retry: bool| Admission {
             // A task that exists has been shown to the caller.
             undecided: task.is_none() && step::replies(steps),
             restart: if retry { Restart::Retry } else { Restart::Fail },
@@ -148,7 +150,7 @@ impl agent::Agent for Agent {
 
     fn run(&self, turn: Turn) -> BoxStream<'static, AgentEvent> {
         // The message was admitted, so its script is valid; one that an older version admitted may not be.
-        let steps = self.steps(&turn).unwrap_or_else(|fault| vec![Step::say(EndState::Failed, &fault.message)]);
+        let steps = self.steps(&turn).unwrap_or_else(|fault| vec![ScriptStep::say(EndState::Failed, &fault.message)]);
         player::play(steps, turn.messages.last().cloned(), turn.cancelled)
     }
 }

@@ -7,7 +7,7 @@ use model::ports::agent::{AgentMessage, ArtifactChunk};
 use model::{Content, Json, Part};
 use serde_json::value::RawValue;
 
-use super::json::{Members, Wrong, list, text, texts};
+use super::json::{Members, ScriptError, list, text, texts};
 
 const PART: &[&str] = &["text", "raw", "url", "data", "filename", "mediaType", "metadata"];
 const WORDS: &[&str] = &["parts", "metadata", "extensions"];
@@ -15,7 +15,7 @@ const ARTIFACT: &[&str] = &["artifactId", "name", "description", "parts", "metad
 
 /// The message of a step: a string, or an object with parts for more than text. Null and the empty string mean
 /// none.
-pub(super) fn words(raw: &RawValue) -> Result<Option<AgentMessage>, Wrong> {
+pub(super) fn words(raw: &RawValue) -> Result<Option<AgentMessage>, ScriptError> {
     match raw.get().as_bytes().first() {
         Some(b'n') => Ok(None),
         Some(b'"') => Ok(Some(text(raw)?).filter(|text| !text.is_empty()).map(AgentMessage::text)),
@@ -29,12 +29,12 @@ pub(super) fn words(raw: &RawValue) -> Result<Option<AgentMessage>, Wrong> {
             members.none_left(WORDS)?;
             Ok(Some(words))
         }
-        _ => Err(Wrong::new("what is said must be a string, null, or {\"parts\":[...]}")),
+        _ => Err(ScriptError::new("what is said must be a string, null, or {\"parts\":[...]}")),
     }
 }
 
 /// An artifact without its flags; the key is its id, if it has one.
-pub(super) fn artifact(raw: &RawValue) -> Result<ArtifactChunk, Wrong> {
+pub(super) fn artifact(raw: &RawValue) -> Result<ArtifactChunk, ScriptError> {
     let mut members = Members::of(raw)?;
     let id = members.take_either("artifactId", "artifact_id")?;
     let key = id.map(|raw| text(raw).map_err(|wrong| wrong.within(".artifactId"))).transpose()?.unwrap_or_default();
@@ -54,23 +54,23 @@ pub(super) fn artifact(raw: &RawValue) -> Result<ArtifactChunk, Wrong> {
     Ok(piece)
 }
 
-pub(super) fn object(raw: &RawValue) -> Result<Json, Wrong> {
+pub(super) fn object(raw: &RawValue) -> Result<Json, ScriptError> {
     // Only its type is checked: the content, with or without repeated members, is the caller's own.
-    if raw.get().starts_with('{') { Ok(Json::from(raw)) } else { Err(Wrong::new("metadata must be an object")) }
+    if raw.get().starts_with('{') { Ok(Json::from(raw)) } else { Err(ScriptError::new("metadata must be an object")) }
 }
 
-fn required_parts(members: &mut Members<'_>) -> Result<Vec<Part>, Wrong> {
+fn required_parts(members: &mut Members<'_>) -> Result<Vec<Part>, ScriptError> {
     let parts = members.optional("parts", |raw| {
         let each = list(raw)?.into_iter().enumerate();
         each.map(|(i, raw)| part(raw).map_err(|wrong| wrong.within(format_args!("[{i}]")))).collect()
     })?;
     match parts {
         Some(parts) if !Vec::is_empty(&parts) => Ok(parts),
-        Some(_) | None => Err(Wrong::new("\"parts\" must hold at least one part")),
+        Some(_) | None => Err(ScriptError::new("\"parts\" must hold at least one part")),
     }
 }
 
-fn part(raw: &RawValue) -> Result<Part, Wrong> {
+fn part(raw: &RawValue) -> Result<Part, ScriptError> {
     let mut members = Members::of(raw)?;
     let mut contents = Vec::with_capacity(1);
     if let Some(raw) = members.take("text") {
@@ -92,17 +92,17 @@ fn part(raw: &RawValue) -> Result<Part, Wrong> {
     members.none_left(PART)?;
     match (contents.pop(), contents.pop()) {
         (Some(content), None) => Ok(Part { content, filename, media_type, metadata }),
-        _ => Err(Wrong::new("a part has one of \"text\", \"raw\", \"url\" and \"data\"")),
+        _ => Err(ScriptError::new("a part has one of \"text\", \"raw\", \"url\" and \"data\"")),
     }
 }
 
 /// Base64 in either alphabet, with padding or without, as protobuf's JSON reads bytes.
-fn bytes(raw: &RawValue) -> Result<Content, Wrong> {
+fn bytes(raw: &RawValue) -> Result<Content, ScriptError> {
     const LENIENT: GeneralPurposeConfig =
         GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
     const STANDARD: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, LENIENT);
     const URL_SAFE: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, LENIENT);
     let text = text(raw)?;
     let bytes = STANDARD.decode(&text).or_else(|_| URL_SAFE.decode(&text));
-    bytes.map(|bytes| Content::Raw(bytes.into())).map_err(|_| Wrong::new("raw bytes must be base64"))
+    bytes.map(|bytes| Content::Raw(bytes.into())).map_err(|_| ScriptError::new("raw bytes must be base64"))
 }

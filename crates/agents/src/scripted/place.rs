@@ -10,7 +10,7 @@ use model::ports::agent::Turn;
 use model::{Message, Role};
 
 use super::script::Script;
-use super::step::Step;
+use super::step::ScriptStep;
 
 /// The message with the script that a turn plays.
 pub(super) struct Carrier<'a> {
@@ -59,13 +59,13 @@ fn seen(turn: &Turn, carrier: &Carrier<'_>, script: &Script) -> usize {
         .iter()
         .skip_while(|message| !std::ptr::eq(&***message, carrier.message))
         .filter(|message| message.role == Role::Agent);
-    let stands = |question: &&Step| match question {
-        Step::End(end) => match &end.words {
+    let stands = |question: &&ScriptStep| match question {
+        ScriptStep::End(end) => match &end.words {
             Some(words) => later.any(|message| message.parts == words.parts),
             None => true,
         },
-        Step::Working(_) | Step::Sleep(_) | Step::Artifact(_) | Step::Metadata(_) => false,
-        Step::Reply(_) | Step::Hang | Step::Beat(_) => false,
+        ScriptStep::Working(_) | ScriptStep::Sleep(_) | ScriptStep::Artifact(_) | ScriptStep::Metadata(_) => false,
+        ScriptStep::Reply(_) | ScriptStep::Hang | ScriptStep::Beat(_) => false,
     };
     script.questions().take_while(stands).count()
 }

@@ -9,10 +9,10 @@ use futures_util::stream::{self, BoxStream, StreamExt as _};
 use model::ports::agent::{AgentEvent, AgentMessage, ArtifactChunk, Cancelled, EndState, TurnEnd};
 use model::{Inbound, Part};
 
-use super::step::{Chunks, Content, Step};
+use super::step::{ChunkContent, Chunks, ScriptStep};
 
 struct Player {
-    steps: std::vec::IntoIter<Step>,
+    steps: std::vec::IntoIter<ScriptStep>,
     /// The unfinished step, and how often it has emitted.
     under_way: Option<(Repeat, u32)>,
     /// The message that is answered.
@@ -27,7 +27,7 @@ enum Repeat {
 }
 
 pub(super) fn play(
-    steps: Vec<Step>,
+    steps: Vec<ScriptStep>,
     newest: Option<Arc<Inbound>>,
     cancelled: Cancelled,
 ) -> BoxStream<'static, AgentEvent> {
@@ -53,22 +53,22 @@ impl Player {
                 if !self.wait(pause).await {
                     continue;
                 }
-                return Some(self.speak(repeat, spoken));
+                return Some(self.emit(repeat, spoken));
             }
             match self.steps.next() {
-                Some(Step::Working(words)) => return Some(AgentEvent::Working(words)),
-                Some(Step::Metadata(json)) => return Some(AgentEvent::Metadata(json)),
-                Some(Step::Artifact(chunks)) => self.under_way = Some((Repeat::Chunks(chunks), 0)),
-                Some(Step::Beat(every)) => self.under_way = Some((Repeat::Beat(every), 0)),
-                Some(Step::Sleep(time)) => {
+                Some(ScriptStep::Working(words)) => return Some(AgentEvent::Working(words)),
+                Some(ScriptStep::Metadata(json)) => return Some(AgentEvent::Metadata(json)),
+                Some(ScriptStep::Artifact(chunks)) => self.under_way = Some((Repeat::Chunks(chunks), 0)),
+                Some(ScriptStep::Beat(every)) => self.under_way = Some((Repeat::Beat(every), 0)),
+                Some(ScriptStep::Sleep(time)) => {
                     self.wait(time).await;
                 }
-                Some(Step::Hang) => self.cancelled.clone().await,
-                Some(Step::Reply(words)) => {
+                Some(ScriptStep::Hang) => self.cancelled.clone().await,
+                Some(ScriptStep::Reply(words)) => {
                     self.over = true;
                     return Some(AgentEvent::Reply(words));
                 }
-                Some(Step::End(end)) => return self.end(end),
+                Some(ScriptStep::End(end)) => return self.end(end),
                 None => return self.end(TurnEnd { state: EndState::Completed, words: None }),
             }
         }
@@ -88,7 +88,7 @@ impl Player {
         matches!(future::select(self.cancelled.clone(), sleep).await, Either::Right(_))
     }
 
-    fn speak(&mut self, repeat: Repeat, spoken: u32) -> AgentEvent {
+    fn emit(&mut self, repeat: Repeat, spoken: u32) -> AgentEvent {
         match repeat {
             Repeat::Beat(_) => {
                 let words = AgentMessage::text(format!("still at work, {} so far", spoken.saturating_add(1)));
@@ -110,9 +110,9 @@ impl Player {
     fn piece(&self, chunks: &Chunks, mut piece: ArtifactChunk, place: u32) -> ArtifactChunk {
         piece.append |= place > 0;
         match chunks.content {
-            Content::Given => {}
-            Content::Numbered => piece.parts = vec![Part::text(format!("chunk {place} lorem ipsum "))],
-            Content::Echo => {
+            ChunkContent::Given => {}
+            ChunkContent::Numbered => piece.parts = vec![Part::text(format!("chunk {place} lorem ipsum "))],
+            ChunkContent::Echo => {
                 piece.parts = self.newest.as_ref().map(|inbound| inbound.message.parts.clone()).unwrap_or_default();
             }
         }

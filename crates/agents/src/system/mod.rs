@@ -30,7 +30,7 @@ use systems::{Graph, System};
 
 use crate::config;
 use crate::delegation::{Delegation, MAX_HOPS};
-use crate::speech::speak;
+use crate::emitter::emit;
 
 pub use journal::{Entry, KEY, RunJournal, Step, artifact_key};
 
@@ -89,6 +89,6 @@ impl agent::Agent for Agent {
 
     fn run(&self, turn: Turn) -> BoxStream<'static, AgentEvent> {
         let (name, graph) = (self.profile.name.clone(), self.graph.clone());
-        speak(move |voice| work::turn(voice, turn, name, graph))
+        emit(move |voice| work::turn(voice, turn, name, graph))
     }
 }

@@ -15,7 +15,7 @@ use systems::{Action, End, Finish, Graph, NodeEvent, Run, Start, VisitId};
 use super::answer;
 use super::journal::{self, Entry, KEY, RunJournal, Step, artifact_key, given};
 use crate::delegation::Delegation;
-use crate::speech::Emitter;
+use crate::emitter::Emitter;
 
 /// First and longest pause before a child task is opened again that was refused for lack of room.
 const AGAIN: Duration = Duration::from_millis(20);

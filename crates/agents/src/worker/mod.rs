@@ -25,32 +25,33 @@ use model::ports::worker::{LeaseStatus, Leased, ReportError, WorkerNotice, Worke
 use model::{Fault, Inbound, Task, TurnId};
 use subtle::ConstantTimeEq as _;
 
-use crate::Secret;
-use crate::config::{self, Kind};
-use crate::speech::speak;
+use crate::ConfigSecret;
+use crate::config::{self, AgentKind};
+use crate::emitter::emit;
 pub use options::Options;
-use pool::Pool;
+use pool::WorkerPool;
 
-pub const KIND: Kind = Kind::of::<Options>("worker", "leaves each turn to a worker that fetches it", options::FIELDS);
+pub const KIND: AgentKind =
+    AgentKind::of::<Options>("worker", "leaves each turn to a worker that fetches it", options::FIELDS);
 
-struct Agent {
+struct WorkerAgent {
     profile: Profile,
     counter: Arc<Counter>,
     history: bool,
     attempts: u32,
 }
 
-impl Agent {
-    fn new(name: &str, options: &Options, attempts: u32) -> Agent {
+impl WorkerAgent {
+    fn new(name: &str, options: &Options, attempts: u32) -> WorkerAgent {
         // Leases expire, so every worker must expect a turn that another worker had before.
         let profile = config::profile(name, "Leaves each message to a worker.", Restart::Retry);
-        let pool = Mutex::new(Arc::new(Pool::new(options.lease_ms())));
+        let pool = Mutex::new(Arc::new(WorkerPool::new(options.lease_ms())));
         let counter = Arc::new(Counter { pool, secret: options.secret.clone() });
-        Agent { profile, counter, history: options.history, attempts }
+        WorkerAgent { profile, counter, history: options.history, attempts }
     }
 }
 
-impl agent::Agent for Agent {
+impl agent::Agent for WorkerAgent {
     fn profile(&self) -> &Profile {
         &self.profile
     }
@@ -61,7 +62,7 @@ impl agent::Agent for Agent {
 
     fn run(&self, turn: Turn) -> BoxStream<'static, AgentEvent> {
         let (pool, history, attempts) = (self.counter.pool(), self.history, self.attempts);
-        speak(move |voice| run::run(pool, turn, history, attempts, voice))
+        emit(move |emitter| run::run(pool, turn, history, attempts, emitter))
     }
 
     fn desk(&self) -> Option<Arc<dyn WorkerQueue>> {
@@ -71,12 +72,12 @@ impl agent::Agent for Agent {
 
 /// The workers' view of the pool. It outlives an agent that is reconfigured.
 struct Counter {
-    pool: Mutex<Arc<Pool>>,
-    secret: Option<Secret>,
+    pool: Mutex<Arc<WorkerPool>>,
+    secret: Option<ConfigSecret>,
 }
 
 impl Counter {
-    fn pool(&self) -> Arc<Pool> {
+    fn pool(&self) -> Arc<WorkerPool> {
         self.pool.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

@@ -8,10 +8,10 @@ use model::TurnId;
 use model::ports::worker::WorkerNotice;
 use tokio::sync::watch;
 
-use super::pool::{Pool, Standing};
+use super::pool::{Standing, WorkerPool};
 
 struct Follower {
-    pool: Arc<Pool>,
+    pool: Arc<WorkerPool>,
     worker: String,
     slots: usize,
     /// The turns given out on the stream: turn, lease, and whether the cancel was sent.
@@ -19,7 +19,7 @@ struct Follower {
     news: watch::Receiver<()>,
 }
 
-pub(super) fn follow(pool: Arc<Pool>, worker: &str, slots: usize) -> BoxStream<'static, WorkerNotice> {
+pub(super) fn follow(pool: Arc<WorkerPool>, worker: &str, slots: usize) -> BoxStream<'static, WorkerNotice> {
     let news = pool.news();
     let follower = Follower { pool, worker: worker.to_owned(), slots, held: Vec::new(), news };
     stream::unfold(follower, |mut follower| async move {

@@ -7,9 +7,9 @@ use model::ports::agent;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::Agent;
-use crate::Secret;
-use crate::config::{Backend, Common, Error, in_range};
+use super::WorkerAgent;
+use crate::ConfigSecret;
+use crate::config::{Common, Error, KindOptions, in_range};
 use crate::powers::{Field, plain, secret};
 
 /// Default number of attempts for a turn.
@@ -27,7 +27,7 @@ pub(super) const FIELDS: &[Field] = &[secret("secret"), plain("lease_ms"), plain
 pub struct Options {
     /// What workers show as `Authorization: Bearer …`: `env:NAME` or `file:PATH`. It may be missing only where callers show
     /// nothing either and the server listens on loopback.
-    pub(super) secret: Option<Secret>,
+    pub(super) secret: Option<ConfigSecret>,
     /// How long a worker may be silent before its turn goes to another, in milliseconds. Default 30000.
     pub(super) lease_ms: Option<u64>,
     /// Tell it what was said in earlier tasks of the context. Default false.
@@ -41,7 +41,7 @@ impl Options {
     }
 }
 
-impl Backend for Options {
+impl KindOptions for Options {
     fn check(&self) -> Result<(), Error> {
         if self.secret.as_ref().is_some_and(|secret| secret.reveal().len() < SHORTEST_SECRET) {
             let says =
@@ -52,7 +52,7 @@ impl Backend for Options {
     }
 
     fn build<'a>(&'a self, name: &'a str, common: &'a Common) -> Future<'a, Result<Arc<dyn agent::Agent>, Error>> {
-        let agent = Agent::new(name, self, common.attempts.unwrap_or(ATTEMPTS));
+        let agent = WorkerAgent::new(name, self, common.attempts.unwrap_or(ATTEMPTS));
         Box::pin(async { Ok(Arc::new(agent) as Arc<dyn agent::Agent>) })
     }
 }

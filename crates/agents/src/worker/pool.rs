@@ -20,7 +20,7 @@ const REMEMBERED: usize = 1_024;
 /// Most deliveries of one turn to remember.
 const DELIVERIES: usize = 256;
 
-pub(super) struct Pool {
+pub(super) struct WorkerPool {
     table: Mutex<Table>,
     /// Notified when a turn waits, ends, changes its lease or is cancelled: for waiting workers.
     news: watch::Sender<()>,
@@ -44,7 +44,7 @@ struct Job {
     lease: Option<Lease>,
     cancelled: bool,
     deliveries: Deliveries,
-    inbox: mpsc::Sender<Said>,
+    inbox: mpsc::Sender<PendingReport>,
     /// Notified when the lease changes: for the turn's run.
     changed: Arc<Notify>,
 }
@@ -58,7 +58,7 @@ struct Lease {
 }
 
 /// A worker's report on its way to the turn's run.
-pub(super) struct Said {
+pub(super) struct PendingReport {
     pub(super) lease: String,
     pub(super) delivery: Option<String>,
     pub(super) word: WorkerReport,
@@ -92,9 +92,9 @@ pub(super) enum Standing {
     Gone,
 }
 
-impl Pool {
-    pub(super) fn new(lease_ms: u64) -> Pool {
-        Pool { table: Mutex::default(), news: watch::Sender::new(()), lease_ms: AtomicU64::new(lease_ms) }
+impl WorkerPool {
+    pub(super) fn new(lease_ms: u64) -> WorkerPool {
+        WorkerPool { table: Mutex::default(), news: watch::Sender::new(()), lease_ms: AtomicU64::new(lease_ms) }
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -152,7 +152,7 @@ impl Pool {
 
     /// Passes a worker's report to its turn.
     pub(super) async fn take(
-        self: Arc<Pool>,
+        self: Arc<WorkerPool>,
         turn: TurnId,
         lease: String,
         delivery: Option<String>,
@@ -183,7 +183,7 @@ impl Pool {
         };
         let _speaking = Speaking { pool: self.clone(), turn, lease: lease.clone() };
         let (answer, answered) = oneshot::channel();
-        let said = Said { lease, delivery, word, answer };
+        let said = PendingReport { lease, delivery, word, answer };
         // The run ended another way: cancelled, out of time, or over its output limit.
         inbox.send(said).await.map_err(|_| ReportError::Over)?;
         let over = answered.await.map_err(|_| ReportError::Over)??;
@@ -192,7 +192,11 @@ impl Pool {
     }
 
     /// Adds a turn to the end of the queue.
-    pub(super) fn enter(self: &Arc<Pool>, turn: TurnId, told: String) -> (Place, mpsc::Receiver<Said>) {
+    pub(super) fn enter(
+        self: &Arc<WorkerPool>,
+        turn: TurnId,
+        told: String,
+    ) -> (PoolEntry, mpsc::Receiver<PendingReport>) {
         let (inbox, heard) = mpsc::channel(1);
         let changed = Arc::new(Notify::new());
         let mut table = self.table();
@@ -207,7 +211,7 @@ impl Pool {
         table.waiting.push_back(turn);
         drop(table);
         self.poke();
-        (Place { pool: self.clone(), turn, entry, changed }, heard)
+        (PoolEntry { pool: self.clone(), turn, entry, changed }, heard)
     }
 }
 
@@ -225,7 +229,7 @@ impl Lease {
 
 /// A worker that reports is alive; its lease time restarts when the report is done.
 struct Speaking {
-    pool: Arc<Pool>,
+    pool: Arc<WorkerPool>,
     turn: TurnId,
     lease: String,
 }
@@ -243,14 +247,14 @@ impl Drop for Speaking {
 }
 
 /// A turn's entry in the pool, removed with its run.
-pub(super) struct Place {
-    pool: Arc<Pool>,
+pub(super) struct PoolEntry {
+    pool: Arc<WorkerPool>,
     turn: TurnId,
     entry: u64,
     changed: Arc<Notify>,
 }
 
-impl Place {
+impl PoolEntry {
     fn with<T>(&self, job: impl FnOnce(&mut Table, TurnId) -> T) -> Option<T> {
         let mut table = self.pool.table();
         let ours = table.jobs.get(&self.turn).is_some_and(|job| job.entry == self.entry);
@@ -335,7 +339,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for PoolEntry {
     fn drop(&mut self) {
         self.leave();
     }

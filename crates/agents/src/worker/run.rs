@@ -7,27 +7,27 @@ use model::ports::worker::{ReportError, WorkerReport};
 use tokio::sync::mpsc;
 use tokio::time::sleep_until;
 
-use super::pool::{Place, Pool, Said};
-use crate::events::Hearing;
-use crate::speech::Emitter;
-use crate::telling;
+use super::pool::{PendingReport, PoolEntry, WorkerPool};
+use crate::emitter::Emitter;
+use crate::events::EventReader;
+use crate::turn_json;
 
-pub(super) async fn run(pool: Arc<Pool>, turn: Turn, history: bool, attempts: u32, voice: Emitter) {
+pub(super) async fn run(pool: Arc<WorkerPool>, turn: Turn, history: bool, attempts: u32, emitter: Emitter) {
     let Some(told) = tell(&turn, history).await else {
-        return voice.fail("the conversation could not be read").await;
+        return emitter.fail("the conversation could not be read").await;
     };
     let (place, inbox) = pool.enter(turn.id, told);
-    let hearing = Hearing::new(&turn);
-    let mut run = Run { attempts, place, turn, history, hearing, voice, worker: None, cancelled: false };
+    let hearing = EventReader::new(&turn);
+    let mut run = Run { attempts, place, turn, history, hearing, emitter, worker: None, cancelled: false };
     // None where the end was emitted already.
     if let Some(end) = Box::pin(run.listen(inbox)).await {
         run.place.leave();
-        run.voice.say(end).await;
+        run.emitter.say(end).await;
     }
 }
 
 async fn tell(turn: &Turn, history: bool) -> Option<String> {
-    telling::tell(turn, history)
+    turn_json::write(turn, history)
         .await
         .inspect_err(|fault| {
             tracing::error!(task = %turn.task, cause = %fault.cause_text(), "cannot read a conversation: {fault}");
@@ -36,11 +36,11 @@ async fn tell(turn: &Turn, history: bool) -> Option<String> {
 }
 
 struct Run {
-    place: Place,
+    place: PoolEntry,
     turn: Turn,
     history: bool,
-    hearing: Hearing,
-    voice: Emitter,
+    hearing: EventReader,
+    emitter: Emitter,
     /// The worker that holds the turn.
     worker: Option<String>,
     cancelled: bool,
@@ -56,7 +56,7 @@ enum Heard {
 
 impl Run {
     /// Runs until the turn ends; returns the end.
-    async fn listen(&mut self, mut inbox: mpsc::Receiver<Said>) -> Option<AgentEvent> {
+    async fn listen(&mut self, mut inbox: mpsc::Receiver<PendingReport>) -> Option<AgentEvent> {
         loop {
             self.greet().await;
             let until = self.place.until();
@@ -92,7 +92,7 @@ impl Run {
                     }
                 }
                 () = self.place.changed() => {}
-                emission = self.hearing.lull() => self.voice.say(emission).await,
+                emission = self.hearing.lull() => self.emitter.say(emission).await,
             }
         }
     }
@@ -101,7 +101,7 @@ impl Run {
     async fn greet(&mut self) {
         let before = std::mem::replace(&mut self.worker, self.place.worker());
         if before.is_none() && self.worker.is_some() {
-            self.voice.say(AgentEvent::Working(None)).await;
+            self.emitter.say(AgentEvent::Working(None)).await;
         }
     }
 
@@ -122,14 +122,14 @@ impl Run {
         };
         self.place.offer_again(told);
         let says = format!("{why}; waiting for another");
-        self.voice.say(AgentEvent::Working(Some(AgentMessage::text(says)))).await;
+        self.emitter.say(AgentEvent::Working(Some(AgentMessage::text(says)))).await;
         None
     }
 
     /// Emits a worker's report. The worker is answered once it is emitted; for the last one before that, since
     /// nothing runs after it.
-    async fn hear(&mut self, said: Said) -> Heard {
-        let Said { lease, delivery, word, answer } = said;
+    async fn hear(&mut self, said: PendingReport) -> Heard {
+        let PendingReport { lease, delivery, word, answer } = said;
         self.greet().await;
         // The requester may be gone; its report counts all the same.
         if let Some(over) = self.place.repeated(delivery.as_deref()) {
@@ -157,7 +157,7 @@ impl Run {
             last = all.pop();
         }
         for emission in all {
-            self.voice.say(emission).await;
+            self.emitter.say(emission).await;
         }
         self.place.keep(delivery, last.is_some());
         let over = last.is_some();
@@ -173,7 +173,7 @@ impl Run {
         match word {
             WorkerReport::Alive => Ok((Vec::new(), None)),
             WorkerReport::Events(events) => {
-                let mut trial = Hearing::new(&self.turn);
+                let mut trial = EventReader::new(&self.turn);
                 let mut ended = false;
                 for (i, event) in events.iter().enumerate() {
                     if ended {
@@ -191,7 +191,7 @@ impl Run {
             WorkerReport::Deliver(event) => {
                 let mut all = match event {
                     Some(event) => {
-                        Hearing::new(&self.turn).hear(event)?;
+                        EventReader::new(&self.turn).hear(event)?;
                         self.hearing.hear(event)?
                     }
                     None => Vec::new(),

@@ -26,11 +26,11 @@ pub(crate) struct House {
 
 impl House {
     pub(crate) async fn scripted() -> House {
-        House::serving(vec![agents::builtin("scripted", &agents::Settings::default()).unwrap()], &[]).await
+        House::serving(vec![agents::builtin("scripted", &agents::BuiltinSettings::default()).unwrap()], &[]).await
     }
 
     pub(crate) async fn with_key(key: &str) -> House {
-        House::serving(vec![agents::builtin("scripted", &agents::Settings::default()).unwrap()], &[key]).await
+        House::serving(vec![agents::builtin("scripted", &agents::BuiltinSettings::default()).unwrap()], &[key]).await
     }
 
     /// The first of the agents is mounted at the root.
@@ -38,7 +38,7 @@ impl House {
         let store = Arc::new(stores::memory::MemoryStore::new());
         let names: Vec<Arc<str>> = agents.iter().map(|agent| agent.profile().name.clone()).collect();
         let limits = Limits { cancel_grace_ms: 2_000, ..Limits::default() };
-        let engine = Engine::start(store, agents, limits, None).await.unwrap();
+        let engine = Engine::builder(store).agents(agents).limits(limits).start().await.unwrap();
         let listener = accept::bind(([127, 0, 0, 1], 0).into(), 64).unwrap();
         let address = listener.local_addr().unwrap();
         let key = |secret: &&str| Key {

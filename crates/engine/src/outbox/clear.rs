@@ -12,7 +12,7 @@ use model::ports::store::{Commit, Outcome, StoreError};
 use model::ports::webhook::WebhookSender;
 use model::{PushChange, PushRow, PushState, TaskId};
 
-use super::index::{Job, Unkept};
+use super::index::{DeliveryJob, UnsavedProgress};
 use super::{Outbox, PAGE};
 use crate::setbacks::Chore;
 use crate::{Shared, troubled};
@@ -21,7 +21,7 @@ use crate::{Shared, troubled};
 const PAGES: usize = 8;
 
 /// A config was given up. If its task has settled, it is removed.
-pub(super) async fn given_up(shared: &Shared, courier: &dyn WebhookSender, job: &Job) {
+pub(super) async fn given_up(shared: &Shared, courier: &dyn WebhookSender, job: &DeliveryJob) {
     if !courier.clears(&job.spec.dialect) {
         return;
     }
@@ -34,11 +34,11 @@ pub(super) async fn given_up(shared: &Shared, courier: &dyn WebhookSender, job: 
 }
 
 impl Outbox {
-    fn clear(&self, job: &Job) {
+    fn clear(&self, job: &DeliveryJob) {
         let mut index = self.index.lock();
         // The config may have been set anew or restarted.
         if index.find(job.task, &job.id).is_none() {
-            let unkept = Unkept { edition: job.edition, epoch: job.epoch, progress: None };
+            let unkept = UnsavedProgress { edition: job.edition, epoch: job.epoch, progress: None };
             index.unsaved.insert((job.task, job.id.clone()), unkept);
             drop(index);
             self.unsaved.notify_one();

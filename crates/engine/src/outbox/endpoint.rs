@@ -5,14 +5,14 @@ use std::collections::VecDeque;
 use model::Time;
 use model::limits::PushLimits;
 
-use super::index::No;
+use super::index::RouteNo;
 
 #[derive(Default)]
 pub(super) struct Endpoint {
     /// Active configs that deliver to it.
     pub(super) routes: usize,
     /// Configs with pending events, in order of arrival.
-    pub(super) ready: VecDeque<No>,
+    pub(super) ready: VecDeque<RouteNo>,
     pub(super) running: usize,
     /// Whether the endpoint is queued in the ring.
     pub(super) in_ring: bool,
@@ -44,7 +44,7 @@ enum State {
     Open(Time),
     /// The next delivery is the probe.
     Half,
-    Probing(No),
+    Probing(RouteNo),
 }
 
 /// The effect of a failure.
@@ -65,7 +65,7 @@ impl Breaker {
     }
 
     /// Whether a running job may continue with its next delivery.
-    pub(super) fn lets_go_on(&self, no: No) -> bool {
+    pub(super) fn lets_go_on(&self, no: RouteNo) -> bool {
         match self.state {
             State::Closed => true,
             State::Probing(probe) => probe == no,
@@ -73,14 +73,14 @@ impl Breaker {
         }
     }
 
-    pub(super) fn begins(&mut self, no: No) {
+    pub(super) fn begins(&mut self, no: RouteNo) {
         if self.state == State::Half {
             self.state = State::Probing(no);
         }
     }
 
     /// A delivery is over. A probe without a result leaves the probing to the next delivery.
-    pub(super) fn ends(&mut self, no: No) {
+    pub(super) fn ends(&mut self, no: RouteNo) {
         if self.state == State::Probing(no) {
             self.state = State::Half;
         }
@@ -104,7 +104,7 @@ impl Breaker {
         }
     }
 
-    pub(super) fn failed(&mut self, no: No, now: Time, limits: &PushLimits) -> Tripped {
+    pub(super) fn failed(&mut self, no: RouteNo, now: Time, limits: &PushLimits) -> Tripped {
         self.failures = self.failures.saturating_add(1);
         let span_ms = match self.state {
             State::Closed if self.failures >= limits.breaker_failures => limits.breaker_ms,

@@ -13,7 +13,7 @@ use model::{Epoch, PushProgress, PushRow, PushSpec, PushState, Seq, TaskId, Time
 use super::endpoint::{Breaker, Endpoint, Tripped};
 
 /// The number of an active config in memory. Never reused, so that late results for a removed config find nothing.
-pub(super) type No = u64;
+pub(super) type RouteNo = u64;
 
 /// A config as the store knows it: progress of another edition or epoch does not belong to it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -24,7 +24,7 @@ pub(crate) struct ConfigKey {
     pub(crate) epoch: Epoch,
 }
 
-pub(super) struct Route {
+pub(super) struct DeliveryRoute {
     pub(super) task: TaskId,
     pub(super) id: Arc<str>,
     pub(super) edition: u64,
@@ -45,7 +45,7 @@ impl ConfigKey {
     }
 }
 
-impl Route {
+impl DeliveryRoute {
     pub(super) fn key(&self) -> ConfigKey {
         ConfigKey { task: self.task, id: self.id.clone(), edition: self.edition, epoch: self.epoch }
     }
@@ -77,13 +77,13 @@ enum Phase {
 /// An action at a given time.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Wake {
-    Route(No),
+    Route(RouteNo),
     Endpoint(Arc<str>),
 }
 
 /// A delivery that may begin.
-pub(super) struct Job {
-    pub(super) no: No,
+pub(super) struct DeliveryJob {
+    pub(super) no: RouteNo,
     pub(super) task: TaskId,
     pub(super) id: Arc<str>,
     pub(super) edition: u64,
@@ -96,7 +96,7 @@ pub(super) struct Job {
 
 /// How a job ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum DeliveryEnd {
     /// Every known event was delivered.
     Idle,
     /// More events are left, but other configs go first; or the job had to stop.
@@ -108,9 +108,9 @@ pub(super) enum End {
 }
 
 /// State that is not in the store yet, by config: its progress, or that it was removed.
-pub(super) type Unsaved = HashMap<(TaskId, Arc<str>), Unkept>;
+pub(super) type Unsaved = HashMap<(TaskId, Arc<str>), UnsavedProgress>;
 
-pub(super) struct Unkept {
+pub(super) struct UnsavedProgress {
     pub(super) edition: u64,
     pub(super) epoch: Epoch,
     pub(super) progress: Option<PushProgress>,
@@ -118,8 +118,8 @@ pub(super) struct Unkept {
 
 #[derive(Default)]
 pub(super) struct Index {
-    routes: HashMap<No, Route>,
-    of_task: HashMap<TaskId, Vec<No>>,
+    routes: HashMap<RouteNo, DeliveryRoute>,
+    of_task: HashMap<TaskId, Vec<RouteNo>>,
     endpoints: HashMap<Arc<str>, Endpoint>,
     /// The endpoints with ready configs that may be delivered to, in order of their turns.
     ring: VecDeque<Arc<str>>,
@@ -130,7 +130,7 @@ pub(super) struct Index {
     /// The store refuses to save progress now.
     pub(super) stalled: bool,
     pub(super) running: usize,
-    last: No,
+    last: RouteNo,
     queued: usize,
 }
 
@@ -148,16 +148,16 @@ impl Index {
         self.endpoints.values().filter(|endpoint| !endpoint.breaker.is_closed()).count()
     }
 
-    pub(super) fn get(&self, no: No) -> Option<&Route> {
+    pub(super) fn get(&self, no: RouteNo) -> Option<&DeliveryRoute> {
         self.routes.get(&no)
     }
 
-    pub(super) fn get_mut(&mut self, no: No) -> Option<&mut Route> {
+    pub(super) fn get_mut(&mut self, no: RouteNo) -> Option<&mut DeliveryRoute> {
         self.routes.get_mut(&no)
     }
 
     /// The number of the latest config.
-    pub(super) fn last(&self) -> No {
+    pub(super) fn last(&self) -> RouteNo {
         self.last
     }
 
@@ -167,7 +167,7 @@ impl Index {
     }
 
     /// Every config up to number `last`.
-    pub(super) fn up_to(&self, last: No) -> Vec<(No, ConfigKey)> {
+    pub(super) fn up_to(&self, last: RouteNo) -> Vec<(RouteNo, ConfigKey)> {
         self.routes.iter().filter(|(no, _)| **no <= last).map(|(no, route)| (*no, route.key())).collect()
     }
 
@@ -186,7 +186,7 @@ impl Index {
         }
     }
 
-    pub(super) fn find(&self, task: TaskId, id: &str) -> Option<No> {
+    pub(super) fn find(&self, task: TaskId, id: &str) -> Option<RouteNo> {
         self.of_task.get(&task)?.iter().copied().find(|no| self.routes.get(no).is_some_and(|route| *route.id == *id))
     }
 
@@ -207,7 +207,7 @@ impl Index {
         let waits = progress.attempts > 0 && progress.due > now;
         let kept = progress.next;
         let phase = Phase::Idle;
-        let route = Route { task, id, edition, epoch, spec, endpoint, progress, kept, phase, resets: 0 };
+        let route = DeliveryRoute { task, id, edition, epoch, spec, endpoint, progress, kept, phase, resets: 0 };
         self.endpoints.entry(route.endpoint.clone()).or_default().routes += 1;
         self.routes.insert(no, route);
         let of_task = self.of_task.entry(task).or_default();
@@ -221,7 +221,7 @@ impl Index {
     }
 
     /// Removes a config. Returns whether it was its task's last.
-    pub(super) fn remove(&mut self, no: No) -> bool {
+    pub(super) fn remove(&mut self, no: RouteNo) -> bool {
         self.set(no, Phase::Idle);
         let Some(route) = self.routes.remove(&no) else { return false };
         if let Some(endpoint) = self.endpoints.get_mut(&route.endpoint) {
@@ -241,7 +241,7 @@ impl Index {
         self.routes_of(task).iter().filter_map(|no| Some(self.routes.get(no)?.key())).collect()
     }
 
-    pub(super) fn routes_of(&self, task: TaskId) -> Vec<No> {
+    pub(super) fn routes_of(&self, task: TaskId) -> Vec<RouteNo> {
         self.of_task.get(&task).cloned().unwrap_or_default()
     }
 
@@ -298,7 +298,7 @@ impl Index {
     }
 
     /// The next delivery to begin, if there is one and a free slot.
-    pub(super) fn next(&mut self, now: Time, limits: &PushLimits) -> Option<Job> {
+    pub(super) fn next(&mut self, now: Time, limits: &PushLimits) -> Option<DeliveryJob> {
         self.wake(now);
         if self.is_held_up() {
             return None;
@@ -325,19 +325,19 @@ impl Index {
             self.running += 1;
             self.set(no, Phase::Working { again: false });
             self.join_ring(&name);
-            return Some(Job { no, task, id, edition, epoch, spec, endpoint: name, vouched });
+            return Some(DeliveryJob { no, task, id, edition, epoch, spec, endpoint: name, vouched });
         }
         None
     }
 
     /// The route of a running job, if it still exists and may continue with another delivery.
-    pub(super) fn goes_on(&self, no: No) -> Option<&Route> {
+    pub(super) fn goes_on(&self, no: RouteNo) -> Option<&DeliveryRoute> {
         let route = self.routes.get(&no)?;
         let lets = self.endpoints.get(&route.endpoint).is_some_and(|endpoint| endpoint.breaker.lets_go_on(no));
         (lets && !self.is_held_up()).then_some(route)
     }
 
-    pub(super) fn finished(&mut self, job: &Job, end: End) {
+    pub(super) fn finished(&mut self, job: &DeliveryJob, end: DeliveryEnd) {
         self.running -= 1;
         if let Some(endpoint) = self.endpoints.get_mut(&job.endpoint) {
             endpoint.running -= 1;
@@ -345,16 +345,16 @@ impl Index {
         }
         let again = self.routes.get(&job.no).is_some_and(|route| route.phase == Phase::Working { again: true });
         match end {
-            End::Idle if again => self.set(job.no, Phase::Ready),
-            End::Idle => self.set(job.no, Phase::Idle),
-            End::Later => self.set(job.no, Phase::Ready),
-            End::Wait(due) => {
+            DeliveryEnd::Idle if again => self.set(job.no, Phase::Ready),
+            DeliveryEnd::Idle => self.set(job.no, Phase::Idle),
+            DeliveryEnd::Later => self.set(job.no, Phase::Ready),
+            DeliveryEnd::Wait(due) => {
                 if let Some(route) = self.routes.get_mut(&job.no) {
                     route.progress.due = due;
                 }
                 self.set(job.no, Phase::Waiting);
             }
-            End::Over => {}
+            DeliveryEnd::Over => {}
         }
         self.join_ring(&job.endpoint);
         self.tidy(&job.endpoint);
@@ -370,7 +370,7 @@ impl Index {
         }
     }
 
-    pub(super) fn endpoint_failed(&mut self, job: &Job, now: Time, limits: &PushLimits) -> Tripped {
+    pub(super) fn endpoint_failed(&mut self, job: &DeliveryJob, now: Time, limits: &PushLimits) -> Tripped {
         let name = &job.endpoint;
         let known = self.endpoints.get_mut(name).filter(|endpoint| endpoint.vouched == job.vouched);
         let Some(endpoint) = known else { return Tripped::No };
@@ -383,7 +383,7 @@ impl Index {
 
     /// Sets the progress from outside, as the store has it in this epoch: deliveries restart from there. The result of
     /// a delivery in flight is ignored.
-    pub(super) fn reset(&mut self, no: No, epoch: Epoch, progress: PushProgress) {
+    pub(super) fn reset(&mut self, no: RouteNo, epoch: Epoch, progress: PushProgress) {
         let Some(route) = self.routes.get_mut(&no) else { return };
         self.unsaved.remove(&(route.task, route.id.clone()));
         (route.epoch, route.kept) = (epoch, progress.next);
@@ -406,16 +406,16 @@ impl Index {
     }
 
     /// Queues a route's progress for saving.
-    pub(super) fn save(&mut self, no: No) {
+    pub(super) fn save(&mut self, no: RouteNo) {
         let Some(route) = self.routes.get(&no) else { return };
-        let Route { task, id, edition, epoch, progress, .. } = route;
-        let unkept = Unkept { edition: *edition, epoch: *epoch, progress: Some(progress.clone()) };
+        let DeliveryRoute { task, id, edition, epoch, progress, .. } = route;
+        let unkept = UnsavedProgress { edition: *edition, epoch: *epoch, progress: Some(progress.clone()) };
         self.unsaved.insert((*task, id.clone()), unkept);
     }
 
     /// Ends a config's deliveries with this state, to be saved, and drops it here. Returns whether it was its task's
     /// last.
-    pub(super) fn retire(&mut self, no: No, state: PushState) -> bool {
+    pub(super) fn retire(&mut self, no: RouteNo, state: PushState) -> bool {
         if let Some(route) = self.routes.get_mut(&no) {
             route.progress.state = state;
         }
@@ -424,16 +424,16 @@ impl Index {
     }
 
     /// Removes a config with its task's end. Returns whether it was its task's last.
-    pub(super) fn clear(&mut self, no: No) -> bool {
-        if let Some(Route { task, id, edition, epoch, .. }) = self.routes.get(&no) {
-            let unkept = Unkept { edition: *edition, epoch: *epoch, progress: None };
+    pub(super) fn clear(&mut self, no: RouteNo) -> bool {
+        if let Some(DeliveryRoute { task, id, edition, epoch, .. }) = self.routes.get(&no) {
+            let unkept = UnsavedProgress { edition: *edition, epoch: *epoch, progress: None };
             self.unsaved.insert((*task, id.clone()), unkept);
         }
         self.remove(no)
     }
 
     /// The only place that changes a phase, together with the queue that the phase stands for.
-    fn set(&mut self, no: No, phase: Phase) {
+    fn set(&mut self, no: RouteNo, phase: Phase) {
         let Some(route) = self.routes.get_mut(&no) else { return };
         let (was, due, name) = (std::mem::replace(&mut route.phase, phase), route.progress.due, route.endpoint.clone());
         let is_queued = |phase| match phase {

@@ -9,16 +9,16 @@
 //!   ended, with the next epoch. The store ignores progress of an earlier epoch, and a process whose lease has expired
 //!   begins no delivery until it has checked which configs are still its own.
 //!
-//! `index` is all of that as data, `endpoint` the breaker of one receiver, `delivery` one job, `news` the content of a
-//! delivery, `clerk` saves progress, `clear` removes configs with their tasks, `care` is for operators.
+//! `index` is all of that as data, `endpoint` the breaker of one receiver, `delivery` one job, `next` the content of a
+//! delivery, `progress` saves progress, `clear` removes configs with their tasks, `status` is for operators.
 
-mod care;
 mod clear;
-mod clerk;
 mod delivery;
 mod endpoint;
 mod index;
-mod news;
+mod next;
+mod progress;
+mod status;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -37,10 +37,10 @@ use tokio_util::sync::CancellationToken;
 use crate::{Shared, clock, troubled};
 use endpoint::Tripped;
 pub(crate) use index::ConfigKey;
-use index::{End, Index, Job, No, Unkept};
+use index::{DeliveryEnd, DeliveryJob, Index, RouteNo, UnsavedProgress};
 
-pub use care::Delivery;
 pub(crate) use clear::clear_dead;
+pub use status::DeliveryStatus;
 
 /// Configs read at once after a start.
 const PAGE: usize = 512;
@@ -109,7 +109,7 @@ enum Verdict {
     GoOn,
     /// Continue once the store has saved the delivery of this event.
     Kept(Seq),
-    End(End),
+    End(DeliveryEnd),
 }
 
 impl Outbox {
@@ -204,7 +204,7 @@ impl Outbox {
     }
 
     /// Whether a job may continue with another delivery, and from where.
-    fn go(&self, shared: &Shared, no: No) -> Option<Go> {
+    fn go(&self, shared: &Shared, no: RouteNo) -> Option<Go> {
         if self.closing.is_cancelled() || !self.is_current(shared) {
             return None;
         }
@@ -215,7 +215,7 @@ impl Outbox {
     }
 
     /// Skips events that the dialect does not deliver, without saving that.
-    fn passed(&self, no: No, resets: u32, next: Seq) {
+    fn passed(&self, no: RouteNo, resets: u32, next: Seq) {
         let mut index = self.index.lock();
         if let Some(route) = index.get_mut(no).filter(|route| route.resets == resets) {
             route.progress.next = route.progress.next.max(next);
@@ -223,27 +223,27 @@ impl Outbox {
     }
 
     /// The task has settled and every event was delivered. A config that `clears` is removed.
-    fn done(&self, no: No, resets: u32, next: Seq, clears: bool) -> End {
+    fn done(&self, no: RouteNo, resets: u32, next: Seq, clears: bool) -> DeliveryEnd {
         self.passed(no, resets, next);
         let mut index = self.index.lock();
         let Some(task) = index.get(no).filter(|route| route.resets == resets).map(|route| route.task) else {
-            return End::Later;
+            return DeliveryEnd::Later;
         };
         let last = if clears { index.clear(no) } else { index.retire(no, PushState::Done) };
         self.uncount(task, last);
         drop(index);
         self.unsaved.notify_one();
-        End::Over
+        DeliveryEnd::Over
     }
 
     /// The task was purged.
-    fn vanished(&self, task: TaskId) -> End {
+    fn vanished(&self, task: TaskId) -> DeliveryEnd {
         self.forget_task(task);
-        End::Over
+        DeliveryEnd::Over
     }
 
     /// Handles the outcome of a delivery of event `seq`.
-    fn receive(&self, shared: &Shared, job: &Job, go: &Go, seq: Seq, receipt: WebhookOutcome) -> Verdict {
+    fn receive(&self, shared: &Shared, job: &DeliveryJob, go: &Go, seq: Seq, receipt: WebhookOutcome) -> Verdict {
         let (now, limits) = (shared.clock.of_sleepers(), &shared.limits.push);
         let mut index = self.index.lock();
         // The receiver's response counts for its endpoint, even if the config has changed meanwhile.
@@ -261,7 +261,7 @@ impl Outbox {
             WebhookOutcome::Untold | WebhookOutcome::Gone { .. } => {}
         }
         let Some(route) = index.get_mut(job.no).filter(|route| route.resets == go.resets) else {
-            return Verdict::End(End::Later);
+            return Verdict::End(DeliveryEnd::Later);
         };
         let (task, progress) = (route.task, &mut route.progress);
         let dead = match receipt {
@@ -296,12 +296,12 @@ impl Outbox {
             Ok(trouble) => {
                 progress.trouble = Some(trouble.into());
                 self.bury(shared, &mut index, job.no, task);
-                End::Over
+                DeliveryEnd::Over
             }
             Err((why, due)) => {
                 progress.trouble = Some(why.into());
                 index.save(job.no);
-                End::Wait(due)
+                DeliveryEnd::Wait(due)
             }
         };
         drop(index);
@@ -310,7 +310,7 @@ impl Outbox {
     }
 
     /// Gives a config up, for an operator to look at.
-    fn bury(&self, shared: &Shared, index: &mut Index, no: No, task: TaskId) {
+    fn bury(&self, shared: &Shared, index: &mut Index, no: RouteNo, task: TaskId) {
         if let Some(route) = index.get(no) {
             let trouble = route.progress.trouble.as_deref().unwrap_or_default();
             tracing::warn!(%task, config = %route.id, endpoint = %route.endpoint, "a webhook is given up: {trouble}");
@@ -321,7 +321,7 @@ impl Outbox {
     }
 
     /// Waits until the store has saved the delivery of this event. Returns whether the job may continue.
-    async fn kept(&self, job: &Job, go: &Go, seq: Seq) -> bool {
+    async fn kept(&self, job: &DeliveryJob, go: &Go, seq: Seq) -> bool {
         let mut saves = self.saves.subscribe();
         loop {
             saves.mark_unchanged();
@@ -345,7 +345,7 @@ impl Outbox {
         }
     }
 
-    fn finished(&self, job: &Job, end: End) {
+    fn finished(&self, job: &DeliveryJob, end: DeliveryEnd) {
         self.index.lock().finished(job, end);
         self.wake.notify_one();
         self.idle.notify_one();
@@ -384,7 +384,7 @@ fn delay(attempts: u32, retry_after_ms: Option<u64>, limits: &PushLimits) -> u64
 pub(crate) async fn start(shared: &Arc<Shared>, errands: &Handle) -> Result<(), Fault> {
     let Some(courier) = shared.courier.clone() else { return Ok(()) };
     adopt(shared).await?;
-    errands.spawn(clerk::run(shared.clone()));
+    errands.spawn(progress::run(shared.clone()));
     errands.spawn(schedule(shared.clone(), courier));
     Ok(())
 }
@@ -463,7 +463,7 @@ pub(crate) async fn compare(shared: &Shared) -> Result<(), Fault> {
         index.up_to(index.last()).into_iter().map(|(_, key)| key).collect()
     };
     for some in keys.chunks(PAGE) {
-        for key in clerk::lost(shared, some.iter()).await.map_err(troubled)? {
+        for key in progress::lost(shared, some.iter()).await.map_err(troubled)? {
             outbox.lose(&key);
         }
     }
@@ -501,7 +501,7 @@ fn take_up(shared: &Shared, courier: &dyn WebhookSender, row: PushRow) {
             progress.state = PushState::Dead;
             progress.trouble = Some(format!("the config cannot be unsealed: {fault}").into());
             shared.stats.push_dead.fetch_add(1, Ordering::Relaxed);
-            let unkept = Unkept { edition: key.edition, epoch: key.epoch, progress: Some(progress) };
+            let unkept = UnsavedProgress { edition: key.edition, epoch: key.epoch, progress: Some(progress) };
             shared.outbox.index.lock().unsaved.insert((task, id), unkept);
             shared.outbox.unsaved.notify_one();
         }

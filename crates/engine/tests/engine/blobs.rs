@@ -116,9 +116,9 @@ async fn subscribers_are_told_of_large_parts_by_reference() {
     on_both_stores(async |mut house| {
         let engine = house.start_with([echo()], small_blobs()).await;
         let items = collect(engine.stream(&at("echo"), send_parts(large_parts())).await.unwrap()).await;
-        let engine::Item::Task(task) = &items[0] else { panic!("{items:?}") };
+        let engine::SubscriptionItem::Task(task) = &items[0] else { panic!("{items:?}") };
         assert_eq!(blobs(&task.history[0].parts).len(), 3);
-        let engine::Item::Event { committed, .. } = &items[2] else { panic!("{items:?}") };
+        let engine::SubscriptionItem::Event { committed, .. } = &items[2] else { panic!("{items:?}") };
         let model::Body::Artifact(chunk) = &committed.event.body else { panic!("{committed:?}") };
         assert_eq!(blobs(&chunk.artifact.parts).len(), 3);
         assert_eq!(log(&engine, task.id).await[4].body, committed.event.body);

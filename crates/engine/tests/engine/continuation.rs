@@ -95,11 +95,11 @@ async fn a_stream_can_go_on_with_a_task() {
         let first = collect(engine.stream(&at("scripted"), script(&steps)).await.unwrap()).await;
         let heard: Vec<String> = first.iter().map(hear).collect();
         assert_eq!(heard, ["task submitted", "art a=1", "input-required: more?."]);
-        let engine::Item::Task(task) = &first[0] else { panic!("{first:?}") };
+        let engine::SubscriptionItem::Task(task) = &first[0] else { panic!("{first:?}") };
         let second = collect(engine.stream(&at("scripted"), say("yes").to(task.id)).await.unwrap()).await;
         let heard: Vec<String> = second.iter().map(hear).collect();
         assert_eq!(heard, ["task working", "art a2=2", "completed."]);
-        let engine::Item::Task(task) = &second[0] else { panic!("{second:?}") };
+        let engine::SubscriptionItem::Task(task) = &second[0] else { panic!("{second:?}") };
         assert_eq!(artifacts(task), ["1"], "the task as of the message");
     })
     .await;

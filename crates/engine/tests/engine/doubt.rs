@@ -88,7 +88,7 @@ async fn a_turn_that_is_held_here_and_runs_nowhere_is_taken_up() {
     }
 }
 
-async fn engine_send(engine: &engine::Engine, key: &str) -> Result<engine::Answer, model::Fault> {
+async fn engine_send(engine: &engine::Engine, key: &str) -> Result<engine::SendAnswer, model::Fault> {
     engine.send(&at("puppet"), say("go").keyed(key)).await
 }
 

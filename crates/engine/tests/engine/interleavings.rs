@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use engine::{Engine, Item, Subscription};
+use engine::{Engine, Subscription, SubscriptionItem};
 use model::ports::agent::{EndState, Restart};
 use model::{Body, EventId, Seq, Task, TaskId};
 use proptest::prelude::*;
@@ -51,7 +51,7 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
 struct Life {
     engine: Engine,
     id: TaskId,
-    listeners: Vec<tokio::task::JoinHandle<Vec<Item>>>,
+    listeners: Vec<tokio::task::JoinHandle<Vec<SubscriptionItem>>>,
     calls: Vec<tokio::task::JoinHandle<()>>,
 }
 
@@ -62,7 +62,7 @@ impl Life {
 }
 
 /// All items until the stream ends or its process dies.
-async fn listen(mut subscription: Subscription) -> Vec<Item> {
+async fn listen(mut subscription: Subscription) -> Vec<SubscriptionItem> {
     let mut items = Vec::new();
     while let Ok(Some(item)) = tokio::time::timeout(std::time::Duration::from_secs(100), subscription.next()).await {
         items.push(item.unwrap());
@@ -78,7 +78,7 @@ async fn play(moves: Vec<Move>, tail_bytes: usize) {
     let id = begin(&engine, "puppet", say("first")).await.id;
     let mut life = Life { engine, id, listeners: Vec::new(), calls: Vec::new() };
     let mut cue: Option<Cue> = None;
-    let mut lives: Vec<Vec<tokio::task::JoinHandle<Vec<Item>>>> = Vec::new();
+    let mut lives: Vec<Vec<tokio::task::JoinHandle<Vec<SubscriptionItem>>>> = Vec::new();
     for a_move in moves {
         while let Some(next) = puppet.turn_if_any().await {
             cue = Some(next);
@@ -175,8 +175,8 @@ async fn finish(engine: &Engine, puppet: &Arc<Puppet>, mut cue: Option<Cue>, id:
     }
 }
 
-fn assert_heard(items: &[Item], log: &[model::Event], to_the_end: bool) {
-    let Some(Item::Task(first)) = items.first() else {
+fn assert_heard(items: &[SubscriptionItem], log: &[model::Event], to_the_end: bool) {
+    let Some(SubscriptionItem::Task(first)) = items.first() else {
         assert!(!to_the_end, "a listener hears of the task first");
         return;
     };
@@ -185,7 +185,7 @@ fn assert_heard(items: &[Item], log: &[model::Event], to_the_end: bool) {
     let told: Vec<&model::Event> = items[1..]
         .iter()
         .map(|item| match item {
-            Item::Event { committed, .. } => &committed.event,
+            SubscriptionItem::Event { committed, .. } => &committed.event,
             other => panic!("{other:?}"),
         })
         .collect();

@@ -6,9 +6,9 @@ use model::{ContextId, Kind, List, State, TaskId};
 use crate::common::{
     Adverbs, Puppet, at, begin, echo, kind, of, on_both_stores, quick, say, scripted, task_of, task_when,
 };
-use engine::{Engine, Listing};
+use engine::{Engine, TaskListing};
 
-async fn walk(engine: &Engine, list: List) -> (Vec<TaskId>, Vec<Listing>) {
+async fn walk(engine: &Engine, list: List) -> (Vec<TaskId>, Vec<TaskListing>) {
     let mut pages = Vec::new();
     let mut list = list;
     loop {

@@ -332,7 +332,12 @@ async fn a_start_on_a_full_disk_takes_the_turns_up_when_there_is_room() {
         house.kill().await;
         let shelf = house.open();
         shelf.be(Mood::Refuses(model::ports::store::StoreError::Full));
-        let engine = engine::Engine::start(shelf.clone(), vec![puppet.clone() as _], quick(), None).await.unwrap();
+        let engine = engine::Engine::builder(shelf.clone())
+            .agents(vec![puppet.clone() as _])
+            .limits(quick())
+            .start()
+            .await
+            .unwrap();
         assert_eq!(get(&engine, "puppet", id).await.state(), State::Submitted, "what is there can be read");
         assert!(puppet.is_idle().await);
         shelf.be(Mood::Fine);
@@ -353,7 +358,7 @@ async fn a_holder_that_was_overtaken_stops_without_a_word() {
     let id = begin(&old, "puppet", say("go")).await.id;
     let old_cue = puppet.turn().await;
     let rival = house.rival().unwrap();
-    let new = engine::Engine::start(rival, vec![puppet.clone() as _], quick(), None).await.unwrap();
+    let new = engine::Engine::builder(rival).agents(vec![puppet.clone() as _]).limits(quick()).start().await.unwrap();
     let cue = puppet.turn().await;
     old_cue.says(working("from the grave"));
     until(async || old.figures().turns_running == 0).await;

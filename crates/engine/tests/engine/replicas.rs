@@ -356,7 +356,7 @@ async fn a_task_removed_here_is_gone_there() {
     }
     assert_eq!(heard, "the end");
     // After its start a process also reports once that it may have missed changes.
-    while changes.recv().await.unwrap() != engine::Change::Removed(id) {}
+    while changes.recv().await.unwrap() != engine::RemoteChange::Removed(id) {}
 }
 
 /// A turn waits for an unreachable store without limit and loses nothing.
@@ -388,7 +388,7 @@ async fn what_was_removed_or_revoked_without_a_hint_is_found_by_its_version() {
     let mut changes = there.engine.changes();
     // Waits for the hint of this removal, so that it cannot be confused with the missed change below.
     assert!(here.engine.purge(id).await.unwrap());
-    while changes.recv().await.unwrap() != engine::Change::Removed(id) {}
+    while changes.recv().await.unwrap() != engine::RemoteChange::Removed(id) {}
     square.be_silent(true);
     let started = tokio::time::Instant::now();
     let key = model::AccessKey {
@@ -404,7 +404,7 @@ async fn what_was_removed_or_revoked_without_a_hint_is_found_by_its_version() {
     };
     let commit = model::ports::store::Commit { access: vec![key], ..Default::default() };
     assert_eq!(here.engine.store().commit(commit).await, model::ports::store::Outcome::Done);
-    while changes.recv().await.unwrap() != engine::Change::Access {}
+    while changes.recv().await.unwrap() != engine::RemoteChange::Access {}
     assert!(started.elapsed() < std::time::Duration::from_secs(2));
     let id = begin(&here.engine, "puppet", say("go")).await.id;
     puppet.turn().await.ends(EndState::Completed, "done");
@@ -412,7 +412,7 @@ async fn what_was_removed_or_revoked_without_a_hint_is_found_by_its_version() {
     while changes.try_recv().is_ok() {}
     let started = tokio::time::Instant::now();
     assert!(here.engine.purge(id).await.unwrap());
-    assert_eq!(changes.recv().await.unwrap(), engine::Change::Missed);
+    assert_eq!(changes.recv().await.unwrap(), engine::RemoteChange::Missed);
     assert!(started.elapsed() < std::time::Duration::from_secs(2));
     // No second report follows.
     tokio::time::sleep(std::time::Duration::from_secs(5)).await;

@@ -1,6 +1,6 @@
 //! A direct message instead of a task: the complete answer for its caller, invisible to all others.
 
-use engine::Item;
+use engine::SubscriptionItem;
 use model::ports::agent::{AgentEvent, AgentMessage, EndState};
 use model::{Kind, List, Shape, State};
 
@@ -18,7 +18,7 @@ async fn a_direct_reply_is_the_whole_answer_and_no_task() {
         let reply = reply_of(engine.send(&at("scripted"), say("message: hi").within("c")).await);
         assert_eq!((reply.message.text().as_str(), reply.context.as_str()), ("hi", "c"));
         let stream = collect(engine.stream(&at("scripted"), say("message: hi")).await.unwrap()).await;
-        let [Item::Reply(streamed)] = &stream[..] else { panic!("{stream:?}") };
+        let [SubscriptionItem::Reply(streamed)] = &stream[..] else { panic!("{stream:?}") };
         assert_eq!(streamed.message.text(), "hi");
 
         for exchange in [reply.exchange, streamed.exchange] {

@@ -1,6 +1,6 @@
 //! Resuming from any event gives the task as of that event, then exactly the later events.
 
-use engine::{Engine, Item, Subscription};
+use engine::{Engine, Subscription, SubscriptionItem};
 use model::ports::agent::EndState;
 use model::{Event, EventId, Seq, Task, TaskId};
 
@@ -15,14 +15,14 @@ async fn resume(engine: &Engine, agent: &str, id: TaskId, seq: u64) -> Subscript
 }
 
 /// The first item is the fold as of `seq`; the rest is every later public event, once and in order.
-fn assert_whole(items: &[Item], seq: u64, log: &[Event]) {
-    let Item::Task(first) = &items[0] else { panic!("the first item is the task") };
+fn assert_whole(items: &[SubscriptionItem], seq: u64, log: &[Event]) {
+    let SubscriptionItem::Task(first) = &items[0] else { panic!("the first item is the task") };
     let as_of = Task::fold(&log[..seq as usize]).unwrap().unwrap();
     assert_eq!(**first, as_of, "the task as of {seq}");
     let told: Vec<&Event> = items[1..]
         .iter()
         .map(|item| match item {
-            Item::Event { committed, .. } => &committed.event,
+            SubscriptionItem::Event { committed, .. } => &committed.event,
             other => panic!("{other:?}"),
         })
         .collect();
@@ -34,7 +34,7 @@ fn assert_whole(items: &[Item], seq: u64, log: &[Event]) {
     }
     let last = Task::fold(log).unwrap().unwrap();
     assert_eq!((folded.status, folded.artifacts), (last.status, last.artifacts));
-    let closing = |item: &Item| matches!(item, Item::Event { closing: true, .. });
+    let closing = |item: &SubscriptionItem| matches!(item, SubscriptionItem::Event { closing: true, .. });
     assert!(items.len() == 1 || closing(items.last().unwrap()));
     assert_eq!(items.iter().filter(|item| closing(item)).count(), usize::from(items.len() > 1));
 }
@@ -174,9 +174,9 @@ async fn the_stream_of_a_send_that_is_resumed_at_its_question_is_over() {
         }
         // A subscription continues.
         let mut subscription = resume(&engine, "scripted", task.id, last).await;
-        assert!(matches!(subscription.next().await, Some(Ok(Item::Task(_)))));
+        assert!(matches!(subscription.next().await, Some(Ok(SubscriptionItem::Task(_)))));
         cancel(&engine, "scripted", task.id).await.unwrap();
-        assert!(matches!(subscription.next().await, Some(Ok(Item::Event { closing: true, .. }))));
+        assert!(matches!(subscription.next().await, Some(Ok(SubscriptionItem::Event { closing: true, .. }))));
         assert_eq!(history(&task), ["ask: which?"]);
     })
     .await;

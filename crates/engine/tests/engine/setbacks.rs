@@ -31,7 +31,7 @@ async fn one_unreadable_log_stops_no_other_timer_and_no_other_turn() {
         let shelf = house.open();
         shelf.damage(damaged);
         let agents = vec![puppet.clone() as _];
-        let engine = engine::Engine::start(shelf.clone(), agents, limits, None).await.unwrap();
+        let engine = engine::Engine::builder(shelf.clone()).agents(agents).limits(limits).start().await.unwrap();
         // The other task's turn is recovered, and times out, in spite of the damaged one.
         let _again = puppet.turn().await;
         let task = task_when(&engine, sound, |task| task.core.is_settled()).await;
@@ -71,7 +71,13 @@ async fn the_webhook_of_an_unreadable_log_waits_and_the_others_are_delivered() {
         let (shelf, post) = (house.open(), Post::new());
         shelf.damage(damaged);
         let courier = Some(post.clone() as _);
-        let engine = engine::Engine::start(shelf.clone(), vec![echo()], quick(), courier).await.unwrap();
+        let engine = engine::Engine::builder(shelf.clone())
+            .agents(vec![echo()])
+            .limits(quick())
+            .webhook_sender(courier)
+            .start()
+            .await
+            .unwrap();
         post.said_to("https://two.example/", "completed").await;
         until(async || chores(&engine, damaged) == [Chore::Webhook]).await;
         assert!(chores(&engine, sound).is_empty());

@@ -7,7 +7,7 @@ use crate::common::{
     Adverbs, Manners, Puppet, at, begin, collect, echo, hear, log, next_heard, on_both_stores, say, script, scripted,
     subscribe, task_of, text_piece, told, working,
 };
-use engine::Item;
+use engine::SubscriptionItem;
 
 #[tokio::test]
 async fn a_stream_is_the_task_then_its_events_and_says_where_it_closes() {
@@ -36,7 +36,7 @@ async fn a_stream_tells_exactly_the_public_events_of_the_log() {
             {"fail": "no"},
         ]);
         let items = collect(engine.stream(&at("scripted"), script(&steps)).await.unwrap()).await;
-        let Item::Task(first) = &items[0] else { panic!("the first item is the task") };
+        let SubscriptionItem::Task(first) = &items[0] else { panic!("the first item is the task") };
         let log = log(&engine, first.id).await;
         let public: Vec<String> = log.iter().filter(|e| e.body.is_public() && e.seq > first.seq()).map(told).collect();
         let heard: Vec<String> = items[1..].iter().map(|item| hear(item).trim_end_matches('.').to_owned()).collect();
@@ -45,7 +45,7 @@ async fn a_stream_tells_exactly_the_public_events_of_the_log() {
         let seqs: Vec<u64> = items[1..]
             .iter()
             .map(|item| match item {
-                Item::Event { committed, .. } => committed.event.seq.0,
+                SubscriptionItem::Event { committed, .. } => committed.event.seq.0,
                 other => panic!("{other:?}"),
             })
             .collect();
@@ -147,7 +147,7 @@ async fn a_stream_of_a_message_to_a_task_at_work_begins_with_the_task_as_it_is()
         cue.says(text_piece("a", "x", false));
         crate::common::task_when(&engine, id, |task| !task.artifacts.is_empty()).await;
         let mut stream = engine.stream(&at("puppet"), say("two").to(id)).await.unwrap();
-        let Some(Ok(Item::Task(first))) = stream.next().await else { panic!("the first item is the task") };
+        let Some(Ok(SubscriptionItem::Task(first))) = stream.next().await else { panic!("the first item is the task") };
         assert_eq!(crate::common::history(&first), ["one", "two"]);
         assert_eq!(crate::common::artifacts(&first), ["x"]);
         cue.says(text_piece("a", "y", true));

@@ -1,6 +1,6 @@
 //! A subscription never misses and never repeats an event, with any number of other subscribers at any speed.
 
-use engine::Item;
+use engine::SubscriptionItem;
 use model::ports::agent::EndState;
 use model::{Kind, State};
 
@@ -19,7 +19,7 @@ async fn a_subscription_begins_with_the_task_as_it_is() {
         cue.says(text_piece("a", "one ", false));
         task_when(&engine, id, |task| !task.artifacts.is_empty()).await;
         let mut subscription = subscribe(&engine, "puppet", id).await;
-        let Some(Ok(Item::Task(task))) = subscription.next().await else { panic!("the task comes first") };
+        let Some(Ok(SubscriptionItem::Task(task))) = subscription.next().await else { panic!("the task comes first") };
         assert_eq!(artifacts(&task), ["one "]);
         cue.says(text_piece("a", "two", true));
         assert_eq!(next_heard(&mut subscription).await, "art a+two");

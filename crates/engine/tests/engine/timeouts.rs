@@ -186,7 +186,12 @@ async fn a_timer_is_cleared_only_while_it_is_the_one_that_fired() {
 
         let shelf = house.open();
         shelf.hold_timers(true);
-        let engine = engine::Engine::start(shelf.clone(), vec![puppet.clone() as _], quick(), None).await.unwrap();
+        let engine = engine::Engine::builder(shelf.clone())
+            .agents(vec![puppet.clone() as _])
+            .limits(quick())
+            .start()
+            .await
+            .unwrap();
         until(async || shelf.timers_waiting() == 1).await;
         let send = aside({
             let engine = engine.clone();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use engine::Answer;
+use engine::SendAnswer;
 use model::ports::storekeeper::Storekeeper;
 use model::{CallScope, Caller, Content, Fault, Json, Kind, Message, Part, Role, Send, State, Task, Wait};
 use retail::{AGENT, StoreAgent};
@@ -35,8 +35,8 @@ async fn send_to(mall: &Mall, task: Option<&Task>, parts: Vec<Part>) -> Result<A
         idempotency: None,
     };
     match mall.shop.engine().send(&CallScope::tenant(caller, AGENT, "aly"), send).await? {
-        Answer::Task(task) => Ok(task),
-        Answer::Reply(_) => panic!("a store agent has tasks"),
+        SendAnswer::Task(task) => Ok(task),
+        SendAnswer::Reply(_) => panic!("a store agent has tasks"),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Looking after webhooks: how far each has come, and delivering again what was given up. Never an address beyond its
 //! host, never a secret.
 
-use engine::{Delivery, Engine};
+use engine::{DeliveryStatus, Engine};
 use model::{Fault, Kind, PushState, Seq};
 use serde_json::{Value, json};
 
@@ -37,8 +37,8 @@ pub(super) async fn redeliver(
     Ok(json!({ "task": task, "redelivered": taken_up }))
 }
 
-fn show(delivery: &Delivery) -> Value {
-    let Delivery { task, id, endpoint, dialect, made_at, progress } = delivery;
+fn show(delivery: &DeliveryStatus) -> Value {
+    let DeliveryStatus { task, id, endpoint, dialect, made_at, progress } = delivery;
     json!({
         "task": task.to_string(),
         "config": &**id,

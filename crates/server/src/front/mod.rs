@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use dialects::framing::json::{Encoded, Segment, Writer};
 use dialects::wire::{Codec, Decoded, Head, JsonWire, Operation, Page, TaskView};
-use engine::{Answer, Answers, Listing, PushAnswer, Subscription};
+use engine::{Answers, PushAnswer, SendAnswer, Subscription, TaskListing};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, request};
 use model::call::Idempotency;
 use model::{Call, CallScope, Caller, ContextId, Fault, Kind, Task, TaskId, Wait};
@@ -59,12 +59,12 @@ const ROOM_AGAIN: Duration = Duration::from_millis(20);
 
 /// What came of a call.
 pub(crate) enum Done {
-    Sent(Answer, TaskView),
+    Sent(SendAnswer, TaskView),
     /// A task, and whether the caller named it by its alias.
     Task(Arc<Task>, TaskView, bool),
     /// A settled task as it was encoded before.
     Kept(Bytes),
-    List(Listing, TaskView),
+    List(TaskListing, TaskView),
     /// What a push call answered, and the tenant that the request named.
     Push(PushAnswer, Option<String>),
     Card(Bytes),
@@ -198,10 +198,10 @@ impl CallContext<'_> {
                 self.complete(&mut send, body)?;
                 let view = TaskView::with_history(send.history);
                 let answer = match Box::pin(engine.send(place, *send)).await? {
-                    Answer::Task(task) if self.shares_session(&view) => {
-                        Answer::Task(engine.with_session(place, task, self.answers()).await?)
+                    SendAnswer::Task(task) if self.shares_session(&view) => {
+                        SendAnswer::Task(engine.with_session(place, task, self.answers()).await?)
                     }
-                    answer @ (Answer::Task(_) | Answer::Reply(_)) => answer,
+                    answer @ (SendAnswer::Task(_) | SendAnswer::Reply(_)) => answer,
                 };
                 Ok(Done::Sent(answer, view))
             }
@@ -302,8 +302,8 @@ impl CallContext<'_> {
     fn write(&self, w: &mut Writer, done: &Done) {
         let wire = self.wire;
         match done {
-            Done::Sent(Answer::Task(task), view) => wire.sent_task(w, task, view, self.shown(task).as_deref()),
-            Done::Sent(Answer::Reply(reply), _) => {
+            Done::Sent(SendAnswer::Task(task), view) => wire.sent_task(w, task, view, self.shown(task).as_deref()),
+            Done::Sent(SendAnswer::Reply(reply), _) => {
                 wire.sent_message(w, &reply.message, &Head::new(reply.exchange, None, &reply.context));
             }
             Done::Task(task, view, by_alias) => {
@@ -311,7 +311,7 @@ impl CallContext<'_> {
                 wire.task(w, task, view, shown.as_deref());
             }
             Done::List(listing, view) => {
-                let Listing { tasks, next_page_token, page_size, total } = listing;
+                let TaskListing { tasks, next_page_token, page_size, total } = listing;
                 wire.list(w, &Page { tasks, view, next_page_token, page_size: *page_size, total_size: *total });
             }
             Done::Push(PushAnswer::Config(config), tenant) => wire.push_config(w, config, tenant.as_deref()),

@@ -12,7 +12,7 @@ use dialects::framing::json::{Encoded, Writer};
 use dialects::framing::jsonrpc::{self, Id, OwnedId};
 use dialects::framing::sse;
 use dialects::wire::{Head, JsonWire, Operation, aliased};
-use engine::{Committed, Item};
+use engine::{Committed, SubscriptionItem};
 use futures_util::FutureExt;
 use http::header::RETRY_AFTER;
 use model::{EventId, Fault, Seq};
@@ -79,7 +79,7 @@ fn respond(
 }
 
 impl EventSource for Feed {
-    type Item = Result<Item, Fault>;
+    type Item = Result<SubscriptionItem, Fault>;
 
     fn ready(&mut self) -> Option<Option<Self::Item>> {
         self.follow.subscription.next().now_or_never()
@@ -105,10 +105,10 @@ impl EventSource for Feed {
 }
 
 impl Feed {
-    async fn write_item(&mut self, piece: &mut Vec<u8>, item: Item) {
+    async fn write_item(&mut self, piece: &mut Vec<u8>, item: SubscriptionItem) {
         match item {
-            Item::Task(_) if self.follow.only_later => {}
-            Item::Task(task) => {
+            SubscriptionItem::Task(_) if self.follow.only_later => {}
+            SubscriptionItem::Task(task) => {
                 let frames = self.wire.stream_task(&task, &self.follow.view, self.follow.shown.as_deref(), false);
                 let last = frames.len().saturating_sub(1);
                 for (i, frame) in frames.into_iter().enumerate() {
@@ -116,14 +116,14 @@ impl Feed {
                     self.write_value(piece, (i == last).then(|| task.seq()), frame).await;
                 }
             }
-            Item::Reply(reply) => {
+            SubscriptionItem::Reply(reply) => {
                 let mut w = Writer::with_capacity(512);
                 let head = Head::new(reply.exchange, self.follow.shown.as_deref(), &reply.context);
                 self.wire.stream_message(&mut w, &reply.message, &head);
                 // The exchange has no task to resume; the answer is whole.
                 self.write_value(piece, None, w.finish()).await;
             }
-            Item::Event { committed, closing } => {
+            SubscriptionItem::Event { committed, closing } => {
                 let seq = Some(committed.event.seq);
                 match self.encoded(&committed, closing) {
                     Ok(shared) => self.frame(piece, seq, &shared),

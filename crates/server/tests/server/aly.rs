@@ -6,7 +6,7 @@ use dialects::aly::SCOPES;
 use engine::Engine;
 use model::ports::Future;
 use model::ports::storekeeper::{Needs, ShopCard, Storekeeper};
-use model::{Content, Fault, Limits, Message, Task};
+use model::{Content, Fault, Message, Task};
 use serde_json::{Value, json};
 use server::courier::{HttpCourier, Options, OutboundPolicy, Seal};
 use server::oauth::NewKey;
@@ -59,10 +59,10 @@ impl Storekeeper for Keeper {
 pub(crate) async fn open(change: impl FnOnce(&mut Settings, &mut Aly)) -> Running {
     server::crypto::install();
     let store = Arc::new(stores::memory::MemoryStore::new());
-    let agents = agents::BUILTIN.iter().map(|builtin| (builtin.build)(&agents::Settings::default())).collect();
+    let agents = agents::BUILTIN.iter().map(|builtin| (builtin.build)(&agents::BuiltinSettings::default())).collect();
     let options = Options { policy: OutboundPolicy { loopback: true, allow: Vec::new() }, ..Options::default() };
     let courier = HttpCourier::new(store.clone(), Seal::new(&[1; 32]).unwrap(), None, options).unwrap();
-    let engine = Engine::start(store, agents, Limits::default(), Some(Arc::new(courier))).await.unwrap();
+    let engine = Engine::builder(store).agents(agents).webhook_sender(Some(Arc::new(courier))).start().await.unwrap();
     let (mut settings, mut aly) = (settings(), Aly::new("scripted", Arc::new(Keeper)));
     settings.keys = vec![key("house", "acme-ws")];
     change(&mut settings, &mut aly);

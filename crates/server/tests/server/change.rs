@@ -63,7 +63,7 @@ async fn an_agent_that_is_gone_is_not_there_but_its_tasks_can_be_read() {
     assert_eq!(listed["agents"].as_array().unwrap().len(), 1, "{listed}");
 
     // Back again, with its own mount.
-    let all = agents::BUILTIN.iter().map(|builtin| (builtin.build)(&agents::Settings::default())).collect();
+    let all = agents::BUILTIN.iter().map(|builtin| (builtin.build)(&agents::BuiltinSettings::default())).collect();
     running.serving.change(first, all).unwrap();
     assert_ne!(opened(&running, "scripted", "ann").await, id);
     assert_eq!(get(Some("bob")).await.1["error"]["code"], -32001);

@@ -17,8 +17,8 @@ use model::ports::store::{
     TaskLists, TaskLog, TaskPage, TaskQuery, TextSearch, Timer, Upkeep, VisibleTasks,
 };
 use model::{
-    AccessKey, AccountLine, Balance, Content, Entry, Epoch, Event, Expect, Fault, Inbound, Limits, Part, PushRow,
-    PushState, Record, RecordChange, RecordPage, RecordQuery, Seq, Task, TaskId, Time,
+    AccessKey, AccountLine, Balance, Content, Entry, Epoch, Event, Expect, Fault, Inbound, Part, PushRow, PushState,
+    Record, RecordChange, RecordPage, RecordQuery, Seq, Task, TaskId, Time,
 };
 use serde_json::{Value, json};
 use server::Settings;
@@ -165,7 +165,7 @@ async fn serve(len: usize, files: Files) -> (Running, Arc<Counting>) {
 
 async fn serve_with(len: usize, change: impl FnOnce(&mut Settings)) -> (Running, Arc<Counting>) {
     let store = Arc::new(Counting { inner: stores::memory::MemoryStore::new(), blobs: AtomicUsize::new(0) });
-    let engine = Engine::start(store.clone(), vec![Maker::making(len)], Limits::default(), None).await.unwrap();
+    let engine = Engine::builder(store.clone()).agents(vec![Maker::making(len)]).start().await.unwrap();
     let assistant = "0190f3c4-1111-4222-8333-444455556666".parse().unwrap();
     let assistants = AssistantsService::new(dialects::langgraph::Profile::default());
     let (products, agent_ids) = (vec![Arc::new(assistants) as _], vec![(assistant, "maker".into())]);
@@ -376,7 +376,7 @@ async fn an_address_that_has_expired_says_what_to_do() {
 async fn another_process_on_the_same_store_knows_the_address() {
     let (running, store) = serve(2 << 20, Files::default()).await;
     let url = only(&told("send", running.rpc("maker", "SendMessage", &saying("hi"))).await).1;
-    let engine = Engine::start(store.clone(), vec![Maker::making(1)], Limits::default(), None).await.unwrap();
+    let engine = Engine::builder(store.clone()).agents(vec![Maker::making(1)]).start().await.unwrap();
     let public = Settings { public_url: Some("https://agents.example/".into()), ..Settings::test(&["maker"]) };
     let other = start_on(engine, public, reqwest::Client::new()).await;
     let there = url.replace(&running.url(""), &other.url(""));

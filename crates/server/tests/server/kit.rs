@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use dialects::wire::Operation;
 use engine::Engine;
-use model::{Kind, Limits};
+use model::Kind;
 use serde_json::{Value, json};
 use server::accept::{self, Accept};
 use server::log::Sink;
@@ -61,7 +61,7 @@ pub(crate) async fn start(settings: Settings) -> Running {
 }
 
 pub(crate) async fn start_with(settings: Settings, http: reqwest::Client) -> Running {
-    let agents = agents::BUILTIN.iter().map(|builtin| (builtin.build)(&agents::Settings::default())).collect();
+    let agents = agents::BUILTIN.iter().map(|builtin| (builtin.build)(&agents::BuiltinSettings::default())).collect();
     start_agents(settings, agents, http).await
 }
 
@@ -75,12 +75,12 @@ pub(crate) async fn start_agents(
 
 pub(crate) async fn engine(agents: Vec<Arc<dyn model::ports::agent::Agent>>) -> Engine {
     let store = Arc::new(stores::memory::MemoryStore::new());
-    Engine::start(store, agents, Limits::default(), None).await.unwrap()
+    Engine::builder(store).agents(agents).start().await.unwrap()
 }
 
 /// A server with a market, and how it is told to serve it.
 pub(crate) async fn start_market(settings: Settings, config: trade::Config, serve: impl FnOnce(&mut Uumit)) -> Running {
-    let agents = agents::BUILTIN.iter().map(|builtin| (builtin.build)(&agents::Settings::default())).collect();
+    let agents = agents::BUILTIN.iter().map(|builtin| (builtin.build)(&agents::BuiltinSettings::default())).collect();
     let engine = engine(agents).await;
     let mut uumit = Uumit::new(trade::Market::start(engine.clone(), config, true).await.unwrap());
     serve(&mut uumit);

@@ -31,11 +31,11 @@ async fn house_with(uumit: impl FnOnce(Uumit) -> Uumit) -> House {
 }
 
 async fn house_in(settings: Settings, uumit: impl FnOnce(Uumit) -> Uumit) -> House {
-    let agents = agents::BUILTIN.iter().map(|builtin| (builtin.build)(&agents::Settings::default())).collect();
+    let agents = agents::BUILTIN.iter().map(|builtin| (builtin.build)(&agents::BuiltinSettings::default())).collect();
     let store = Arc::new(stores::memory::MemoryStore::new());
     let seal = courier::Seal::new(&[7; 32]).unwrap();
     let courier = courier::HttpCourier::new(store.clone(), seal, None, courier::Options::default()).unwrap();
-    let engine = Engine::start(store, agents, Limits::default(), Some(Arc::new(courier))).await.unwrap();
+    let engine = Engine::builder(store).agents(agents).webhook_sender(Some(Arc::new(courier))).start().await.unwrap();
     let config = Config { agents: vec!["echo".into()], ..Config::default() };
     let market = Market::start(engine.clone(), config, true).await.unwrap();
     for user in [BUYER, SELLER] {

@@ -30,7 +30,7 @@ fn shown((name, namespace, public, _): (&str, &str, bool, &str)) -> OrlojSystem 
 
 pub(crate) async fn open(change: impl FnOnce(&mut Settings, &mut Orloj)) -> Running {
     let mut all: Vec<Arc<dyn Agent>> =
-        agents::BUILTIN.iter().map(|builtin| (builtin.build)(&agents::Settings::default())).collect();
+        agents::BUILTIN.iter().map(|builtin| (builtin.build)(&agents::BuiltinSettings::default())).collect();
     let mut names = vec!["echo", "scripted"];
     // One that is there and not shown.
     for (name, _, _, graph) in SYSTEMS.into_iter().chain([("hidden", "", false, SYSTEMS[1].3)]) {

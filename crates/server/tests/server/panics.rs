@@ -32,7 +32,7 @@ impl Storekeeper for Clumsy {
 
 async fn open(http: reqwest::Client) -> Running {
     server::panics::watch();
-    let agents = agents::BUILTIN.iter().map(|builtin| (builtin.build)(&agents::Settings::default())).collect();
+    let agents = agents::BUILTIN.iter().map(|builtin| (builtin.build)(&agents::BuiltinSettings::default())).collect();
     let engine = engine(agents).await;
     let mut settings = settings();
     settings.products = vec![Arc::new(ShopService::new(engine.clone(), Aly::new("scripted", Arc::new(Clumsy))))];

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use engine::Engine;
 use market::Ut;
 use market::tariff::{Budget, Price, Window};
-use model::Limits;
 use model::ports::agent::Agent;
 use serde_json::{Value, json};
 use server::Settings;
@@ -29,15 +28,15 @@ async fn shop() -> (Running, Market) {
     let budgets = Budgets { keys, ..Budgets::default() };
     let terms = Terms { tenant: "default".into(), commission: market::Rate::TENTH, budgets };
     let agents = agents::BUILTIN.iter().map(|builtin| {
-        let agent = (builtin.build)(&agents::Settings::default());
+        let agent = (builtin.build)(&agents::BuiltinSettings::default());
         if builtin.name == "echo" {
             return Arc::new(Priced::new(agent, price, None, terms.clone())) as Arc<dyn Agent>;
         }
         agent
     });
-    let (store, errands) = (Arc::new(stores::memory::MemoryStore::new()), tokio::runtime::Handle::current());
+    let store = Arc::new(stores::memory::MemoryStore::new());
     let books = Some(Arc::new(trade::MarketSettlement) as _);
-    let engine = Engine::start_paid(store, agents.collect(), Limits::default(), None, errands, books).await.unwrap();
+    let engine = Engine::builder(store).agents(agents.collect()).settlement(books).start().await.unwrap();
     let market = Market::start(engine.clone(), Config::default(), true).await.unwrap();
     for user in ["bob", "carol"] {
         market.open_user(NewUser { id: Some(user.into()), ..NewUser::default() }).await.unwrap();

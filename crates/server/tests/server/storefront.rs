@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use engine::Engine;
-use model::{Limits, Time};
+use model::Time;
 use reqwest::{Method, RequestBuilder};
 use retail::{Config, OnPage, Payments, Shop};
 use serde_json::{Value, json};
@@ -56,9 +56,9 @@ async fn mall_with(change: impl FnOnce(&mut Settings)) -> Mall {
 /// With money taken in a way of its own.
 pub(crate) async fn mall_paid(payments: Arc<dyn Payments>, change: impl FnOnce(&mut Settings)) -> Mall {
     server::crypto::install();
-    let agents = agents::BUILTIN.iter().map(|builtin| (builtin.build)(&agents::Settings::default())).collect();
+    let agents = agents::BUILTIN.iter().map(|builtin| (builtin.build)(&agents::BuiltinSettings::default())).collect();
     let store = Arc::new(stores::memory::MemoryStore::new());
-    let engine = Engine::start(store, agents, Limits::default(), None).await.unwrap();
+    let engine = Engine::builder(store).agents(agents).start().await.unwrap();
     let shop = Shop::start_with(engine.clone(), Config::default(), false, payments).await.unwrap();
     let usd = Currency::check("USD").unwrap();
     let mut acme = Site::new("acme".into(), "acme-ws".into(), "Acme & sons", usd.clone(), Time(1));

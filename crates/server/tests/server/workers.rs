@@ -181,7 +181,7 @@ async fn workers_show_their_own_secret_and_callers_theirs() {
 async fn a_desk_without_a_secret_is_for_loopback_without_keys_only() {
     let refuses = async |settings: Settings| {
         let store = Arc::new(stores::memory::MemoryStore::new());
-        let engine = Engine::start(store, vec![agent(json!({})).await], Limits::default(), None).await.unwrap();
+        let engine = Engine::builder(store).agents(vec![agent(json!({})).await]).start().await.unwrap();
         Server::new(engine, settings, Sink::stderr(false, false).unwrap()).err().map(|error| error.to_string())
     };
     let settings = || Settings::test(&["upper"]);
@@ -200,7 +200,7 @@ async fn a_reload_keeps_turns_and_leases_and_opens_no_desk() {
     let file = secret_file();
     let guarded = json!({ "secret": format!("file:{}", file.path().display()) });
     let store = Arc::new(stores::memory::MemoryStore::new());
-    let engine = Engine::start(store, vec![agent(guarded.clone()).await], Limits::default(), None).await.unwrap();
+    let engine = Engine::builder(store).agents(vec![agent(guarded.clone()).await]).start().await.unwrap();
     let old = engine.desk("upper").unwrap();
     let server = Server::new(engine.clone(), settings.clone(), Sink::stderr(false, false).unwrap()).unwrap();
     let serving = Serving::new(server);

@@ -12,7 +12,6 @@ use std::sync::Arc;
 
 use engine::Engine;
 use ledger::UserId;
-use model::Limits;
 
 use super::{Credentials, Issued, NewKey, NewUser, User};
 use crate::{Caller, Config, Error, Market, NotKnown};
@@ -20,7 +19,7 @@ use tapped::Tapped;
 
 /// A market of a tenant.
 async fn market_of(store: &Arc<Tapped>, tenant: &str) -> Market {
-    let engine = Engine::start(store.clone(), Vec::new(), Limits::default(), None).await.unwrap();
+    let engine = Engine::builder(store.clone()).start().await.unwrap();
     let market = Market::start(engine, Config { tenant: tenant.into(), ..Config::default() }, false).await.unwrap();
     pass_s(&market, store, 0);
     market

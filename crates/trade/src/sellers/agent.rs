@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use engine::Answer;
+use engine::SendAnswer;
 use ledger::TransactionId;
 use market::Transaction;
 use market::transaction::{Action, Deliverable, MAX_DELIVERABLES, MAX_NAME};
@@ -68,7 +68,7 @@ impl Market {
         };
         let answer = async {
             match &known {
-                Some(task) => self.rested(task).await.map(Answer::Task),
+                Some(task) => self.rested(task).await.map(SendAnswer::Task),
                 None => self.engine().send(&place, self.order_of(row, agent)).await,
             }
         };
@@ -84,8 +84,8 @@ impl Market {
             }
         };
         match answer {
-            Ok(Answer::Task(task)) => self.hand_over(row, &task).await,
-            Ok(Answer::Reply(reply)) => {
+            Ok(SendAnswer::Task(task)) => self.hand_over(row, &task).await,
+            Ok(SendAnswer::Reply(reply)) => {
                 let mut made = Made::default();
                 let whole = self.add_parts(row, &reply.message.parts, &mut made).await;
                 self.deliver(row, whole.map(|()| made)).await

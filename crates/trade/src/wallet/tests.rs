@@ -35,7 +35,7 @@ impl Stall {
     }
 
     async fn on(store: Arc<dyn Store>) -> Stall {
-        let engine = Engine::start(store.clone(), Vec::new(), model::Limits::default(), None).await.unwrap();
+        let engine = Engine::builder(store.clone()).start().await.unwrap();
         let market = Market::start(engine, Config::default(), false).await.unwrap();
         let mut callers = Vec::new();
         for id in ["u_buyer", "u_seller"] {

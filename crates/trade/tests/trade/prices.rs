@@ -74,8 +74,8 @@ fn say(text: &str) -> Send {
 
 async fn ask(fair: &Fair, name: &str, agent: &str, send: Send) -> Result<Arc<Task>, Fault> {
     match fair.engine().send(&place(name, agent), send).await? {
-        engine::Answer::Task(task) => Ok(task),
-        engine::Answer::Reply(reply) => panic!("{reply:?}"),
+        engine::SendAnswer::Task(task) => Ok(task),
+        engine::SendAnswer::Reply(reply) => panic!("{reply:?}"),
     }
 }
 
@@ -452,8 +452,8 @@ async fn customer(engine: Engine, seed: u64, orders: u64) {
             Send { context: Some(ContextId(format!("c{}", dice.roll(3)).into())), wait: Wait::Exists, ..say(text) };
         let at = place(&name, "worker");
         let task = match engine.send(&at, send).await {
-            Ok(engine::Answer::Task(task)) => task,
-            Ok(engine::Answer::Reply(reply)) => panic!("{reply:?}"),
+            Ok(engine::SendAnswer::Task(task)) => task,
+            Ok(engine::SendAnswer::Reply(reply)) => panic!("{reply:?}"),
             Err(fault) => {
                 assert!(matches!(fault.kind, Kind::InsufficientBalance | Kind::BudgetExceeded), "{fault:?}");
                 continue;

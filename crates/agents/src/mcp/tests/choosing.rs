@@ -7,7 +7,7 @@ use model::{Inbound, Json, Message, Part};
 use rmcp::model::Tool;
 use serde_json::{Value, json};
 
-use crate::mcp::choose::{Choice, choose, names_a_tool};
+use crate::mcp::choose::{ToolChoice, choose, names_a_tool};
 use crate::scripted::stage::inbound;
 
 fn tool(name: &'static str, schema: Value) -> Tool {
@@ -56,7 +56,7 @@ fn a_tool_is_chosen_by_data_by_metadata_or_by_being_the_only_one() {
         let tools: Vec<Tool> = tools().into_iter().filter(|tool| only.is_none_or(|only| tool.name == only)).collect();
         let chosen = choose(&message(parts, metadata), &tools).unwrap();
         let arguments = expected.1.as_object().unwrap().clone();
-        assert_eq!(chosen, Choice { tool: expected.0.into(), arguments });
+        assert_eq!(chosen, ToolChoice { tool: expected.0.into(), arguments });
     }
 }
 

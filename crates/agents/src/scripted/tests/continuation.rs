@@ -21,9 +21,9 @@ async fn the_rest_plays_after_the_next_message() {
 async fn the_rest_plays_after_a_restart_too() {
     let mut stage = stage();
     stage.hear(script(TWO_QUESTIONS)).await;
-    stage.restart(agent(Mode::Play));
+    stage.restart(agent(ScriptedMode::Play));
     assert_eq!(brief(&stage.hear(text("Ada")).await), ["working checking", "AuthRequired key?"]);
-    stage.restart(agent(Mode::Ask));
+    stage.restart(agent(ScriptedMode::Ask));
     assert_eq!(brief(&stage.hear(text("1234")).await), ["a4= y", "Completed done"]);
 }
 
@@ -148,7 +148,7 @@ async fn a_message_that_came_before_a_retry_changes_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_script_works_in_ask_mode_as_in_play() {
-    let mut stage = Stage::new(agent(Mode::Ask));
+    let mut stage = Stage::new(agent(ScriptedMode::Ask));
     assert_eq!(brief(&stage.hear(text("hello")).await), ["working", "InputRequired what next?"]);
     stage.hear(script(TWO_QUESTIONS)).await;
     assert_eq!(brief(&stage.hear(text("Ada")).await), ["working checking", "AuthRequired key?"]);

@@ -12,7 +12,7 @@ async fn says(said: &str) -> Vec<String> {
 }
 
 /// The turn of a message with that id, in short, and its duration.
-async fn by_id(mode: Mode, id: &str) -> (Vec<String>, u128) {
+async fn by_id(mode: ScriptedMode, id: &str) -> (Vec<String>, u128) {
     let mut stage = Stage::new(agent(mode));
     stage.say(id, text("fail"));
     let began = tokio::time::Instant::now();
@@ -103,7 +103,7 @@ async fn the_image_is_an_image() {
 
 #[test]
 fn a_command_out_of_bounds_is_refused() {
-    let agent = agent(Mode::Play);
+    let agent = agent(ScriptedMode::Play);
     for (said, message) in [
         ("chunks:0", "chunks goes from 1 to 1000000"),
         ("chunks:99999999999999999999999", "chunks goes from 1 to 1000000"),
@@ -149,12 +149,12 @@ async fn each_prefix_behaves_as_the_suites_expect() {
         ("test-resubscribe-message-id", vec!["working".into(), "Completed".into()]),
     ] {
         for id in [id.to_owned(), format!("{id}-0190f3c4")] {
-            assert_eq!(by_id(Mode::Play, &id).await.0, does, "{id}");
+            assert_eq!(by_id(ScriptedMode::Play, &id).await.0, does, "{id}");
         }
         assert!(prefixes::find(id).is_some_and(|known| known.prefix == id), "the longest prefix wins");
     }
-    assert_eq!(by_id(Mode::Play, "tck-unknown").await.0, ["working", "Failed failed as asked"]);
-    assert_eq!(by_id(Mode::Play, "x-tck-complete-task").await.0, ["working", "Failed failed as asked"]);
+    assert_eq!(by_id(ScriptedMode::Play, "tck-unknown").await.0, ["working", "Failed failed as asked"]);
+    assert_eq!(by_id(ScriptedMode::Play, "x-tck-complete-task").await.0, ["working", "Failed failed as asked"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -181,14 +181,14 @@ async fn a_prefix_goes_before_a_script_and_stays_as_it_is_with_every_message() {
 
 #[test]
 fn a_direct_reply_by_prefix_is_undecided() {
-    let agent = agent(Mode::Play);
+    let agent = agent(ScriptedMode::Play);
     assert!(agent.admit(&inbound("tck-message-response-1", text("hi")), None).unwrap().undecided);
     assert!(!agent.admit(&inbound("tck-stream-001", text("message")), None).unwrap().undecided);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_task_to_be_resubscribed_to_stays_at_work_twice_the_timeout() {
-    assert_eq!(by_id(Mode::Play, "test-resubscribe-message-id-1").await.1, 4_000);
+    assert_eq!(by_id(ScriptedMode::Play, "test-resubscribe-message-id-1").await.1, 4_000);
     for (given, hold_ms) in
         [(None, 4_000), (Some("0.5"), 1_000), (Some("x"), 4_000), (Some("-1"), 4_000), (Some("NaN"), 4_000)]
     {
@@ -198,17 +198,21 @@ async fn a_task_to_be_resubscribed_to_stays_at_work_twice_the_timeout() {
 
 #[tokio::test(start_paused = true)]
 async fn in_ask_mode_ordinary_messages_end_in_a_question() {
-    let mut stage = Stage::new(agent(Mode::Ask));
+    let mut stage = Stage::new(agent(ScriptedMode::Ask));
     for parts in [text("hello"), every_kind_of_part(), text("more")] {
         assert_eq!(brief(&stage.hear(parts).await), ["working", "InputRequired what next?"]);
     }
-    assert_eq!(by_id(Mode::Ask, "tck-complete-task").await.0, ["Completed Hello from TCK"]);
-    assert_eq!(by_id(Mode::Ask, "other").await.0, ["working", "Failed failed as asked"], "commands are not ordinary");
+    assert_eq!(by_id(ScriptedMode::Ask, "tck-complete-task").await.0, ["Completed Hello from TCK"]);
+    assert_eq!(
+        by_id(ScriptedMode::Ask, "other").await.0,
+        ["working", "Failed failed as asked"],
+        "commands are not ordinary"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn in_ask_mode_a_task_to_be_resubscribed_to_speaks_each_second_until_cancelled() {
-    let mut stage = Stage::new(agent(Mode::Ask));
+    let mut stage = Stage::new(agent(ScriptedMode::Ask));
     stage.say("test-resubscribe-message-id-1", text("x"));
     stage.start();
     let (said, took_ms) = stage.cancelled_after(3_500).await;
@@ -219,8 +223,8 @@ async fn in_ask_mode_a_task_to_be_resubscribed_to_speaks_each_second_until_cance
 
 #[test]
 fn a_mode_is_known_by_its_name() {
-    assert_eq!(("play".parse(), "ask".parse()), (Ok(Mode::Play), Ok(Mode::Ask)));
-    assert_eq!("ply".parse::<Mode>(), Err("unknown mode \"ply\"; use \"play\" or \"ask\"".to_owned()));
+    assert_eq!(("play".parse(), "ask".parse()), (Ok(ScriptedMode::Play), Ok(ScriptedMode::Ask)));
+    assert_eq!("ply".parse::<ScriptedMode>(), Err("unknown mode \"ply\"; use \"play\" or \"ask\"".to_owned()));
 }
 
 const PAGE: &str = include_str!("../../../../../docs/scripted.md");
@@ -240,7 +244,7 @@ fn the_page_tells_of_every_step_command_and_prefix() {
 
 #[test]
 fn every_step_and_script_on_the_page_is_admitted() {
-    let agent = agent(Mode::Play);
+    let agent = agent(ScriptedMode::Play);
     let table = PAGE.split("\n## ").find(|section| section.starts_with("Scripts")).unwrap();
     let steps = table.split('`').filter(|code| code.starts_with("{\"") && !code.starts_with("{\"script\"")).map(script);
     let requests = PAGE.match_indices(r#"{"script":"#).filter_map(|(at, _)| {

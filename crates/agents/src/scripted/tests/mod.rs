@@ -12,14 +12,14 @@ use model::Part;
 use model::ports::agent::AgentEvent;
 
 use super::stage::{Stage, brief, inbound, json};
-use super::{Agent, Mode};
+use super::{ScriptedAgent, ScriptedMode};
 
-fn agent(mode: Mode) -> Arc<Agent> {
-    Arc::new(Agent::holding(mode, Duration::from_secs(4)))
+fn agent(mode: ScriptedMode) -> Arc<ScriptedAgent> {
+    Arc::new(ScriptedAgent::holding(mode, Duration::from_secs(4)))
 }
 
 fn stage() -> Stage {
-    Stage::new(agent(Mode::Play))
+    Stage::new(agent(ScriptedMode::Play))
 }
 
 /// Parts with a script.

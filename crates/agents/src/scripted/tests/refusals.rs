@@ -8,7 +8,7 @@ use super::*;
 
 /// The error, and its path below the script.
 fn refused(data: &str) -> (String, String) {
-    let agent = agent(Mode::Play);
+    let agent = agent(ScriptedMode::Play);
     let parts = vec![Part::text("do this"), Part::data(json(data))];
     let fault = agent.admit(&inbound("m", parts), None).expect_err(data);
     assert_eq!(fault.kind, Kind::InvalidParams);
@@ -125,7 +125,7 @@ fn a_script_is_one_array_of_at_most_ten_thousand_steps() {
     let steps = |n| format!(r#"{{"script":[{}]}}"#, vec![r#"{"sleep_ms":0}"#; n].join(","));
     let (at, says) = refused(&steps(10_001));
     assert_eq!((at.as_str(), says.as_str()), ("", "a script has at most 10000 steps, and this one has 10001"));
-    let agent = agent(Mode::Play);
+    let agent = agent(ScriptedMode::Play);
     assert!(agent.admit(&inbound("m", vec![Part::data(json(&steps(10_000)))]), None).is_ok());
     let twice = [script(""), script("")].concat();
     let fault = agent.admit(&inbound("m", twice), None).unwrap_err();
@@ -174,7 +174,7 @@ fn any_json() -> impl Strategy<Value = String> {
 proptest! {
     #[test]
     fn any_json_is_admitted_or_refused(value in any_json()) {
-        let agent = agent(Mode::Play);
+        let agent = agent(ScriptedMode::Play);
         for data in [format!(r#"{{"script":{value}}}"#), format!(r#"{{"script":[{value}]}}"#), value] {
             match agent.admit(&inbound("m", vec![Part::data(json(&data))]), None) {
                 Ok(_) => {}
@@ -188,7 +188,7 @@ proptest! {
 
     #[test]
     fn any_text_is_admitted_or_refused(word in any::<String>(), name in "[a-z]{3,7}", arg in ".{0,12}") {
-        let agent = agent(Mode::Play);
+        let agent = agent(ScriptedMode::Play);
         for said in [word, format!("{name}:{arg}"), format!("chunks:{arg}"), format!("sleep:{arg}")] {
             if let Err(fault) = agent.admit(&inbound("m", text(&said)), None) {
                 prop_assert_eq!(fault.kind, Kind::InvalidParams);

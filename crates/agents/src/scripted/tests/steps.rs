@@ -151,7 +151,7 @@ async fn nothing_hangs_but_hang() {
 
 #[test]
 fn only_a_script_that_first_says_a_direct_message_is_undecided() {
-    let agent = agent(Mode::Play);
+    let agent = agent(ScriptedMode::Play);
     let undecided = |parts| agent.admit(&inbound("m", parts), None).unwrap().undecided;
     assert!(undecided(script(r#"{"message":"hi"}"#)));
     assert!(undecided(script(r#"{"restart":"retry"},{"sleep_ms":5},{"metadata":{}},{"message":"hi"}"#)));
@@ -168,7 +168,7 @@ fn only_a_script_that_first_says_a_direct_message_is_undecided() {
 #[test]
 fn a_crash_plays_the_turn_again_unless_only_a_cancel_would_end_it_or_the_script_says_fail() {
     let again = Restart::Retry;
-    let agent = agent(Mode::Play);
+    let agent = agent(ScriptedMode::Play);
     assert_eq!(agent.profile().restart, again);
     assert!(!agent.admit(&inbound("m", text("hi")), None).unwrap().idempotent);
     for (parts, rule) in [
@@ -190,9 +190,9 @@ fn a_crash_plays_the_turn_again_unless_only_a_cancel_would_end_it_or_the_script_
         assert_eq!(restart_rule(&*agent, parts.clone(), None), rule, "{parts:?}");
     }
     for (id, mode, rule) in [
-        ("tck-stream-artifact-chunked-1", Mode::Play, again),
-        ("test-resubscribe-message-id-1", Mode::Play, again),
-        ("test-resubscribe-message-id-1", Mode::Ask, Restart::Fail),
+        ("tck-stream-artifact-chunked-1", ScriptedMode::Play, again),
+        ("test-resubscribe-message-id-1", ScriptedMode::Play, again),
+        ("test-resubscribe-message-id-1", ScriptedMode::Ask, Restart::Fail),
     ] {
         let admitted = super::agent(mode).admit(&inbound(id, text("hi")), None).unwrap();
         assert_eq!(admitted.restart, rule, "{id} {mode:?}");

@@ -11,11 +11,11 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 pub(crate) fn echo() -> Arc<dyn Agent> {
-    agents::builtin("echo", &agents::Settings::default()).unwrap()
+    agents::builtin("echo", &agents::BuiltinSettings::default()).unwrap()
 }
 
 pub(crate) fn scripted() -> Arc<dyn Agent> {
-    agents::builtin("scripted", &agents::Settings::default()).unwrap()
+    agents::builtin("scripted", &agents::BuiltinSettings::default()).unwrap()
 }
 
 pub(crate) fn working(text: &str) -> AgentEvent {

@@ -1,14 +1,16 @@
 //! Short texts for the items of a subscription: `task submitted`, `working: on it`, `art a=text`, `art a+more`,
 //! `completed.`; a full stop marks an item that closes the stream.
 
-use engine::{Item, Subscription};
+use engine::{Subscription, SubscriptionItem};
 use model::{Body, Event, Part, Task};
 
-pub(crate) fn hear(item: &Item) -> String {
+pub(crate) fn hear(item: &SubscriptionItem) -> String {
     match item {
-        Item::Task(task) => format!("task {}", task.state().word()),
-        Item::Event { committed, closing } => format!("{}{}", told(&committed.event), if *closing { "." } else { "" }),
-        Item::Reply(reply) => format!("reply: {}", reply.message.text()),
+        SubscriptionItem::Task(task) => format!("task {}", task.state().word()),
+        SubscriptionItem::Event { committed, closing } => {
+            format!("{}{}", told(&committed.event), if *closing { "." } else { "" })
+        }
+        SubscriptionItem::Reply(reply) => format!("reply: {}", reply.message.text()),
     }
 }
 
@@ -38,7 +40,7 @@ pub(crate) async fn next_heard(subscription: &mut Subscription) -> String {
 }
 
 /// All items of a subscription.
-pub(crate) async fn collect(mut subscription: Subscription) -> Vec<Item> {
+pub(crate) async fn collect(mut subscription: Subscription) -> Vec<SubscriptionItem> {
     let mut items = Vec::new();
     while let Some(item) = subscription.next().await {
         items.push(item.unwrap());

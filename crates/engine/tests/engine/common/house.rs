@@ -64,7 +64,7 @@ impl House {
         limits: Limits,
     ) -> Engine {
         let shelf = self.open();
-        Engine::start(shelf, agents.into_iter().collect(), limits, None).await.unwrap()
+        Engine::builder(shelf).agents(agents.into_iter().collect()).limits(limits).start().await.unwrap()
     }
 
     /// Starts a server process that delivers webhooks.
@@ -75,7 +75,13 @@ impl House {
         limits: Limits,
     ) -> Engine {
         let shelf = self.open();
-        Engine::start(shelf, agents.into_iter().collect(), limits, Some(post.clone())).await.unwrap()
+        Engine::builder(shelf)
+            .agents(agents.into_iter().collect())
+            .limits(limits)
+            .webhook_sender(Some(post.clone()))
+            .start()
+            .await
+            .unwrap()
     }
 
     /// Opens the data anew, for a process about to start.

@@ -10,7 +10,7 @@ mod square;
 use std::future::Future;
 use std::time::Duration;
 
-use engine::{Answer, Engine};
+use engine::{Engine, SendAnswer};
 use model::call::Idempotency;
 use model::{
     CallScope, Caller, Cancel, ContextId, Event, Fault, Kind, Message, Part, PushConfig, Role, Send, Seq, Subscribe,
@@ -108,18 +108,18 @@ impl Adverbs for Send {
     }
 }
 
-pub(crate) fn task_of(answer: Result<Answer, Fault>) -> Arc<Task> {
+pub(crate) fn task_of(answer: Result<SendAnswer, Fault>) -> Arc<Task> {
     match answer {
-        Ok(Answer::Task(task)) => task,
-        Ok(Answer::Reply(reply)) => panic!("a task was expected, not the message {:?}", reply.message.text()),
+        Ok(SendAnswer::Task(task)) => task,
+        Ok(SendAnswer::Reply(reply)) => panic!("a task was expected, not the message {:?}", reply.message.text()),
         Err(fault) => panic!("a task was expected, not the fault {fault:?}"),
     }
 }
 
-pub(crate) fn reply_of(answer: Result<Answer, Fault>) -> model::content::Reply {
+pub(crate) fn reply_of(answer: Result<SendAnswer, Fault>) -> model::content::Reply {
     match answer {
-        Ok(Answer::Reply(reply)) => reply,
-        Ok(Answer::Task(task)) => panic!("a message was expected, not the task {task:?}"),
+        Ok(SendAnswer::Reply(reply)) => reply,
+        Ok(SendAnswer::Task(task)) => panic!("a message was expected, not the task {task:?}"),
         Err(fault) => panic!("a message was expected, not the fault {fault:?}"),
     }
 }

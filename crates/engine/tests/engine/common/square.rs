@@ -94,7 +94,13 @@ impl Square {
         let member = self.join();
         let shelf = Shelf::new(member.clone(), Epoch(member.no), true);
         let courier = post.map(|post| post.clone() as _);
-        let engine = Engine::start(shelf.clone(), vec![agent], limits, courier).await.unwrap();
+        let engine = Engine::builder(shelf.clone())
+            .agents(vec![agent])
+            .limits(limits)
+            .webhook_sender(courier)
+            .start()
+            .await
+            .unwrap();
         Process { engine, shelf, member }
     }
 

@@ -138,7 +138,7 @@ pub(crate) fn rule(refused: Error) -> shop::Error {
 
 impl Mall {
     async fn on(crashable: Arc<CrashableStore>, rules: Rules) -> Mall {
-        let engine = Engine::start(crashable, Vec::new(), quick(), None).await.unwrap();
+        let engine = Engine::builder(crashable).limits(quick()).start().await.unwrap();
         let config = Config { rules, base_url: "https://rialto.example/".to_owned() };
         let shop = Shop::start(engine, config, true).await.unwrap();
         let mall = Mall { shop };

@@ -25,7 +25,7 @@ use dialects::orloj::decode::{self, Decoded, Target};
 use dialects::orloj::errors::{Error, INTERNAL};
 use dialects::orloj::{self, Address, encode};
 use dialects::wire::{Operation, TaskView};
-use engine::Answer;
+use engine::SendAnswer;
 use http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, StatusCode, Version, request};
 use model::{Call, CallScope, Caller, Cancel, Fault, Ids, Kind, Send, Task, Visibility, Wait};
@@ -433,9 +433,9 @@ impl<'a> Desk<'a> {
         };
         let id = send.alias.clone().unwrap_or_default();
         match self.server.engine.send(&place, send).await {
-            Ok(Answer::Task(task)) => self.result(&request.id, system, &task, &PLAIN).await,
+            Ok(SendAnswer::Task(task)) => self.result(&request.id, system, &task, &PLAIN).await,
             // Whoever chose an id has a task under it.
-            Ok(Answer::Reply(_)) => Err(Error::new(INTERNAL, "failed to create task")),
+            Ok(SendAnswer::Reply(_)) => Err(Error::new(INTERNAL, "failed to create task")),
             Err(fault) => Err(told_of(&fault, operation, log).about(&id)),
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use dialects::orloj::{self, Address};
-use engine::Answer;
+use engine::SendAnswer;
 use http::{Method, StatusCode};
 use model::{
     Again, Call, CallScope, Cancel, Content, Fault, Get, Ids, Json, Kind, List, Message, Part, Role, Send, State, Task,
@@ -492,12 +492,12 @@ async fn create(clerk: &Clerk<'_>, text: &str) -> Result<Response, Error> {
     let call = Call::Send(Box::new(send.clone()));
     let place = clerk.desk.place(&clerk.caller, &system, &call, ids).map_err(Error::of)?;
     match clerk.server.engine.send(&place, send).await {
-        Ok(Answer::Task(task)) => {
+        Ok(SendAnswer::Task(task)) => {
             let mut response = super::json(Run::of(&system, &task).shown(&task, true).to_string());
             *response.status_mut() = StatusCode::CREATED;
             Ok(response)
         }
-        Ok(Answer::Reply(_)) => Err(Error::of(Fault::internal("a system answered without a task"))),
+        Ok(SendAnswer::Reply(_)) => Err(Error::of(Fault::internal("a system answered without a task"))),
         // Somebody took the name a moment ago.
         Err(fault) if fault.kind == Kind::InvalidParams && fault.field.as_deref() == Some("id") => Err(taken(&name)),
         Err(fault) => Err(Error::of(fault)),

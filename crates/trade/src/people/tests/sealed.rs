@@ -29,7 +29,7 @@ async fn the_keys_of_logins_are_sealed_and_logins_from_before_stay_good() {
     let kept = || async { store.record("market/secrets".into(), "own".into()).await.unwrap().unwrap().body };
     let names_keys = |body: &[u8]| body.windows(7).any(|window| window == b"\"login\"");
     assert!(names_keys(&kept().await), "in the clear, as older releases kept them");
-    let engine = Engine::start(store.clone(), Vec::new(), Limits::default(), None).await.unwrap();
+    let engine = Engine::builder(store.clone()).start().await.unwrap();
     engine.set_sealer(Arc::new(Turned));
     let new = Market::start(engine, Config::default(), false).await.unwrap();
     pass_s(&new, &store, 0);

@@ -54,8 +54,8 @@ pub(crate) async fn replicas<const N: usize>(config: &Config) -> (cluster::Datab
     let mut fairs = Vec::with_capacity(N);
     for _ in 0..N {
         let store = Arc::new(postgres::PostgresStore::open(postgres::Options::new(database.url())).await.unwrap());
-        let (errands, books) = (tokio::runtime::Handle::current(), Arc::new(trade::MarketSettlement));
-        let engine = Engine::start_paid(store, Vec::new(), quick(), None, errands, Some(books)).await.unwrap();
+        let settlement = Arc::new(trade::MarketSettlement);
+        let engine = Engine::builder(store).limits(quick()).settlement(Some(settlement)).start().await.unwrap();
         fairs.push(Fair { market: Market::start(engine, config.clone(), true).await.unwrap() });
     }
     (database, fairs.try_into().unwrap_or_else(|_| unreachable!("as many as were asked for")))
@@ -89,8 +89,9 @@ impl House {
 
     /// A market on the data, with these agents.
     pub(crate) async fn fair(&mut self, agents: Vec<Arc<dyn Agent>>, config: Config) -> Fair {
-        let (errands, books) = (tokio::runtime::Handle::current(), Arc::new(trade::MarketSettlement));
-        let started = Engine::start_paid(self.open(), agents, quick(), None, errands, Some(books)).await;
+        let settlement = Arc::new(trade::MarketSettlement);
+        let started =
+            Engine::builder(self.open()).agents(agents).limits(quick()).settlement(Some(settlement)).start().await;
         let engine = started.unwrap();
         let market = Market::start(engine, config, true).await.unwrap();
         Fair { market }
@@ -103,14 +104,19 @@ impl House {
         config: Config,
         callbacks: Arc<dyn Callbacks>,
     ) -> Fair {
-        let engine = Engine::start(self.open(), agents, quick(), None).await.unwrap();
+        let engine = Engine::builder(self.open()).agents(agents).limits(quick()).start().await.unwrap();
         let market = Market::start_with(engine, config, true, callbacks).await.unwrap();
         Fair { market }
     }
 
     /// The same, with a seal for the secrets of webhooks.
     pub(crate) async fn fair_told(&mut self, config: Config, callbacks: Arc<dyn Callbacks>) -> Fair {
-        let engine = Engine::start(self.open(), Vec::new(), quick(), Some(Arc::new(seal::Seal))).await.unwrap();
+        let engine = Engine::builder(self.open())
+            .limits(quick())
+            .webhook_sender(Some(Arc::new(seal::Seal)))
+            .start()
+            .await
+            .unwrap();
         Fair { market: Market::start_with(engine, config, true, callbacks).await.unwrap() }
     }
 
@@ -118,13 +124,18 @@ impl House {
     pub(crate) async fn another(&self, config: Config, callbacks: Arc<dyn Callbacks>) -> Fair {
         let Data::Memory(store) = &self.data else { panic!("one process at a time has that open") };
         let crashable = CrashableStore::new(store.clone(), false);
-        let engine = Engine::start(crashable, Vec::new(), quick(), Some(Arc::new(seal::Seal))).await.unwrap();
+        let engine = Engine::builder(crashable)
+            .limits(quick())
+            .webhook_sender(Some(Arc::new(seal::Seal)))
+            .start()
+            .await
+            .unwrap();
         Fair { market: Market::start_with(engine, config, true, callbacks).await.unwrap() }
     }
 
     /// A market that an operator has opened: nothing acts by itself.
     pub(crate) async fn fair_offline(&mut self, agents: Vec<Arc<dyn Agent>>) -> Fair {
-        let engine = Engine::start(self.open(), agents, quick(), None).await.unwrap();
+        let engine = Engine::builder(self.open()).agents(agents).limits(quick()).start().await.unwrap();
         let market = Market::start(engine, Config::default(), false).await.unwrap();
         Fair { market }
     }
@@ -147,7 +158,13 @@ impl House {
         let mut house = House::memory();
         let crashable = house.open();
         crashable.go_by_sleepers();
-        let engine = Engine::start(crashable, vec![echo()], quick(), courier).await.unwrap();
+        let engine = Engine::builder(crashable)
+            .agents(vec![echo()])
+            .limits(quick())
+            .webhook_sender(courier)
+            .start()
+            .await
+            .unwrap();
         let market = match callbacks {
             Some(callbacks) => Market::start_with(engine, config, true, callbacks).await.unwrap(),
             None => Market::start(engine, config, true).await.unwrap(),

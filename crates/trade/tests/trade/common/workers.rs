@@ -13,7 +13,7 @@ use tokio::net::TcpListener;
 use trade::{CallbackRequest, CallbackResponse, Callbacks};
 
 pub(crate) fn echo() -> Arc<dyn Agent> {
-    ::agents::builtin("echo", &::agents::Settings::default()).unwrap()
+    ::agents::builtin("echo", &::agents::BuiltinSettings::default()).unwrap()
 }
 
 type Act = dyn Fn(Turn) -> BoxStream<'static, AgentEvent> + Send + Sync;

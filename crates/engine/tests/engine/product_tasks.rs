@@ -240,7 +240,7 @@ async fn a_deadline_is_told_when_due_and_again_until_it_is_moved_or_cleared() {
     let mut house = House::memory();
     let shelf = house.open();
     shelf.go_by_sleepers();
-    let engine = Engine::start(shelf, vec![echo()], quick(), None).await.unwrap();
+    let engine = Engine::builder(shelf).agents(vec![echo()]).limits(quick()).start().await.unwrap();
     let mut rings = bell(&engine);
     let begin = tokio::time::Instant::now();
     // Two more, because the milliseconds of the clocks begin at different moments.
@@ -291,7 +291,7 @@ async fn many_deadlines_at_once_are_all_told() {
     let mut house = House::memory();
     let shelf = house.open();
     shelf.go_by_sleepers();
-    let engine = Engine::start(shelf, vec![echo()], quick(), None).await.unwrap();
+    let engine = Engine::builder(shelf).agents(vec![echo()]).limits(quick()).start().await.unwrap();
     let slow = Arc::new(Slow(Mutex::default(), engine.clone()));
     engine.set_product(slow.clone());
     let mut ids = Vec::new();
@@ -396,7 +396,7 @@ async fn a_follower_hears_of_every_change_also_within_a_state() {
             assert_eq!(told.state(), state);
             seq = told.seq();
             match heard.next().await.unwrap().unwrap() {
-                engine::Item::Event { committed, .. } => match &committed.event.body {
+                engine::SubscriptionItem::Event { committed, .. } => match &committed.event.body {
                     model::Body::Status(change) => assert_eq!((change.state, &change.metadata), (state, &metadata)),
                     other => panic!("{other:?}"),
                 },
@@ -530,7 +530,7 @@ async fn whoever_drains_opens_nothing_new_but_finishes_what_is_open() {
 async fn a_deadline_that_fires_leaves_one_alone_that_was_set_since() {
     on_both_stores(async |mut house| {
         let shelf = house.open();
-        let engine = Engine::start(shelf.clone(), vec![echo()], quick(), None).await.unwrap();
+        let engine = Engine::builder(shelf.clone()).agents(vec![echo()]).limits(quick()).start().await.unwrap();
         let mut rings = bell(&engine);
         shelf.hold_timers(true);
         let due = |due| Along { deadline: Some(Some(due)), ..Along::default() };

@@ -21,7 +21,7 @@ const MESSAGES: u32 = 100;
 
 /// The behaviour of the remote agent, learned from earlier turns.
 #[derive(Debug, Default)]
-pub(super) struct Manner {
+pub(super) struct PeerBehaviour {
     finds: Finds,
     /// Turns left to stream before the next asks for a whole answer.
     streamed: u32,
@@ -38,7 +38,7 @@ enum Finds {
     No,
 }
 
-impl Manner {
+impl PeerBehaviour {
     /// Whether this send may ask for a whole answer.
     pub(super) fn is_whole(&self, send: &Send) -> bool {
         is_findable(send) && self.finds == Finds::Yes && self.streamed == 0
@@ -54,7 +54,7 @@ impl Manner {
         self.finds = Finds::No;
     }
 
-    /// Whether the caller of this function should run the test; it must report the result with [`Manner::tried`].
+    /// Whether the caller of this function should run the test; it must report the result with [`PeerBehaviour::tried`].
     pub(super) fn try_it(&mut self) -> bool {
         let try_it = self.finds == Finds::Unknown;
         if try_it {
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn whoever_takes_long_is_streamed_until_short_turns_make_up_for_it() {
-        let mut manner = Manner::default();
+        let mut manner = PeerBehaviour::default();
         manner.took(SHORT);
         assert_eq!(manner.streamed, 0);
         manner.took(SHORT * 2);
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn one_at_a_time_finds_out_and_trouble_on_the_way_proves_nothing() {
-        let mut manner = Manner::default();
+        let mut manner = PeerBehaviour::default();
         assert!(manner.try_it());
         assert!(!manner.try_it());
         manner.tried(Err(Error::broken("cut")));

@@ -12,8 +12,8 @@ use model::{
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-use crate::batch::{Batch, Stamp};
-use crate::live::{Draft, Failed, Live};
+use crate::batch::{EventBatch, Stamp};
+use crate::live::{AppendDraft, AppendError, Live};
 use crate::open::commit_new;
 use crate::subscription::{States, Subscription, Until};
 use crate::{Engine, Shared, clock, doubt, troubled};
@@ -234,7 +234,7 @@ impl Engine {
         }
         bodies.extend(birth.to.bodies(&[], self.shared.limits.data_depth));
         let stamp = Stamp { now: self.shared.clock.now(), epoch: None };
-        let batch = Batch::opening(opened, fresh_context, bodies, stamp, &self.shared.limits);
+        let batch = EventBatch::opening(opened, fresh_context, bodies, stamp, &self.shared.limits);
         let (mut batch, task) = batch.map_err(Fault::internal)?;
         along.add_to(task.id, &mut batch.commit);
         let shared = self.shared.clone();
@@ -267,14 +267,14 @@ impl Engine {
             // A stale fold is fine: an append that meets a longer log reads on.
             let live = match shared.lives.find(task) {
                 Some(live) => Some(live),
-                None => shared.live(task).await.map_err(Failed::Fault)?,
+                None => shared.live(task).await.map_err(AppendError::Fault)?,
             };
-            let live = live.ok_or_else(|| Failed::Fault(Fault::task_not_found(task)))?;
+            let live = live.ok_or_else(|| AppendError::Fault(Fault::task_not_found(task)))?;
             let appended = live.append(&shared, |now| {
                 if now.core.is_settled() {
                     return Err(Fault::new(Kind::TaskSettled, "the task has settled and changes no more"));
                 }
-                let mut draft = Draft::outside(to.bodies(&now.artifacts, shared.limits.data_depth));
+                let mut draft = AppendDraft::outside(to.bodies(&now.artifacts, shared.limits.data_depth));
                 draft.along = Some(along.clone());
                 Ok(draft)
             });
@@ -286,7 +286,7 @@ impl Engine {
         });
         match moved.await {
             Ok(Ok(task)) => Ok(task),
-            Ok(Err(Failed::Met(met))) => Err(Unmoved::Met(met)),
+            Ok(Err(AppendError::Met(met))) => Err(Unmoved::Met(met)),
             Ok(Err(failed)) => Err(Unmoved::Fault(failed.into())),
             Err(error) => Err(Unmoved::Fault(Fault::internal(error))),
         }

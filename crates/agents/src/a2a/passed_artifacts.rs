@@ -12,7 +12,7 @@ use model::ports::agent::ArtifactChunk;
 use model::{Artifact, Content, Part, Task};
 
 #[derive(Debug, Default)]
-pub(super) struct Known(HashMap<String, Passed>);
+pub(super) struct PassedArtifacts(HashMap<String, Passed>);
 
 /// The content of one artifact that was passed on.
 #[derive(Clone, Debug, Default)]
@@ -108,11 +108,13 @@ impl Passed {
     }
 }
 
-impl Known {
+impl PassedArtifacts {
     /// The artifacts that the log of our task has.
-    pub(super) fn of(task: &Task) -> Known {
+    pub(super) fn of(task: &Task) -> PassedArtifacts {
         let all = task.artifacts.iter();
-        Known(all.map(|artifact| (artifact.id.to_string(), Passed::default().with(&artifact.parts))).collect())
+        PassedArtifacts(
+            all.map(|artifact| (artifact.id.to_string(), Passed::default().with(&artifact.parts))).collect(),
+        )
     }
 
     /// A chunk to pass on; none if it has no content.
@@ -198,7 +200,7 @@ mod tests {
 
     #[test]
     fn only_what_is_new_in_a_whole_artifact_is_passed_on() {
-        let mut known = Known::default();
+        let mut known = PassedArtifacts::default();
         let whole = |list: &[&str]| artifact("a", &texts(list));
         assert!(!known.chunk(whole(&["1"]), false, false).unwrap().append);
         assert!(known.chunk(whole(&["2"]), true, false).unwrap().append);
@@ -216,7 +218,7 @@ mod tests {
 
     #[test]
     fn parts_of_snapshots_keep_their_borders_and_a_text_that_grew_goes_on() {
-        let mut known = Known::default();
+        let mut known = PassedArtifacts::default();
         let whole = |list: &[&str]| artifact("a", &texts(list));
         assert!(!known.whole(whole(&["1"]), false).unwrap().append);
         let next = known.whole(whole(&["1", "2"]), false).unwrap();
@@ -229,7 +231,7 @@ mod tests {
     #[test]
     fn a_server_that_joins_its_chunks_and_one_that_does_not_are_the_same() {
         for shown in [&["1", "2", "3"][..], &["123"], &["12", "3"]] {
-            let mut known = Known::default();
+            let mut known = PassedArtifacts::default();
             known.chunk(artifact("a", &texts(&["1"])), false, false);
             known.chunk(artifact("a", &texts(&["2"])), true, false);
             let rest = known.whole(artifact("a", &texts(shown)), true).unwrap();
@@ -240,7 +242,7 @@ mod tests {
     #[test]
     fn after_a_restart_a_server_that_shows_its_chunks_is_known_by_their_number() {
         let task = |text: &str| {
-            let mut stage = Known::default();
+            let mut stage = PassedArtifacts::default();
             stage.0.insert("a".to_owned(), Passed::default().with(&[Part::text(text)]));
             stage
         };
@@ -252,7 +254,7 @@ mod tests {
 
     #[test]
     fn a_text_cut_within_a_letter_is_another_text() {
-        let mut known = Known::default();
+        let mut known = PassedArtifacts::default();
         known.chunk(artifact("a", &texts(&["é"])), false, false);
         let other = known.whole(artifact("a", &texts(&["x€"])), false).unwrap();
         assert!(!other.append);
@@ -260,7 +262,7 @@ mod tests {
 
     #[test]
     fn an_artifact_begins_with_something_and_a_chunk_of_an_unknown_one_begins_it() {
-        let mut known = Known::default();
+        let mut known = PassedArtifacts::default();
         assert_eq!(known.chunk(artifact("a", &[]), true, true), None);
         assert_eq!(known.whole(artifact("a", &[]), true), None);
         assert!(!known.chunk(artifact("a", &texts(&["1"])), true, false).unwrap().append);
@@ -276,7 +278,7 @@ mod tests {
             heard in prop::collection::vec(any::<bool>(), 12),
             looks in prop::collection::vec(any::<bool>(), 12),
         ) {
-            let mut known = Known::default();
+            let mut known = PassedArtifacts::default();
             let mut ours: Vec<String> = Vec::new();
             let mut take = |piece: Option<ArtifactChunk>| {
                 let Some(piece) = piece else { return };

@@ -18,17 +18,17 @@ pub(crate) const PIECE: usize = 256 << 10;
 
 /// The kinds of exchange a lookup may find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sight {
+pub(crate) enum LookupKind {
     Task,
     /// Also an exchange that is, or may become, a direct reply: its owner can follow it.
     Exchange,
 }
 
-impl Sight {
+impl LookupKind {
     pub(crate) fn admits(self, task: &Task, place: &CallScope) -> bool {
         let shown = match self {
-            Sight::Task => task.core.shape == Shape::Task,
-            Sight::Exchange => task.core.shape == Shape::Task || task.owner == place.caller.name,
+            LookupKind::Task => task.core.shape == Shape::Task,
+            LookupKind::Exchange => task.core.shape == Shape::Task || task.owner == place.caller.name,
         };
         shown && reads(place, &task.views)
     }
@@ -39,7 +39,7 @@ fn reads(place: &CallScope, views: &[View]) -> bool {
 }
 
 /// A task that exists in the scope, as far as the beginning of its log shows.
-pub(crate) enum Glimpse {
+pub(crate) enum TaskBeginning {
     Live(Arc<Live>),
     /// The first piece of its log.
     Log(Vec<Event>),
@@ -47,16 +47,21 @@ pub(crate) enum Glimpse {
 
 impl Shared {
     /// The beginning of a task, if the scope reads one of its lists.
-    pub(crate) async fn glimpse(&self, place: &CallScope, id: TaskId, sight: Sight) -> Result<Option<Glimpse>, Fault> {
+    pub(crate) async fn glimpse(
+        &self,
+        place: &CallScope,
+        id: TaskId,
+        sight: LookupKind,
+    ) -> Result<Option<TaskBeginning>, Fault> {
         let live = self.lives.find(id);
         // A hidden task is not refreshed, so that it costs the same one read as a missing task.
         if let Some(live) = live.as_ref().filter(|live| live.task().is_some_and(|task| reads(place, &task.views))) {
             live.refresh(self).await?;
         }
         // A loaded task is known, so the store need not look among unlisted exchanges.
-        let unlisted = sight == Sight::Exchange && live.as_ref().is_none_or(|live| live.task().is_none());
+        let unlisted = sight == LookupKind::Exchange && live.as_ref().is_none_or(|live| live.task().is_none());
         if let Some(live) = live.filter(|live| live.task().is_some_and(|task| sight.admits(&task, place))) {
-            return Ok(Some(Glimpse::Live(live)));
+            return Ok(Some(TaskBeginning::Live(live)));
         }
         let seen = VisibleTasks { views: place.reads.clone(), unlisted };
         let piece = self.store.beginning(id, seen, PIECE).await.map_err(troubled)?;
@@ -67,7 +72,7 @@ impl Shared {
         // A task that is live and hidden stays hidden, even if it changed since the first check.
         let found =
             listed && self.lives.find(id).is_none_or(|live| live.task().is_none_or(|t| sight.admits(&t, place)));
-        Ok(found.then_some(Glimpse::Log(piece)))
+        Ok(found.then_some(TaskBeginning::Log(piece)))
     }
 
     /// The task, loaded and with its fold, if it is visible.
@@ -75,12 +80,12 @@ impl Shared {
         &self,
         place: &CallScope,
         id: TaskId,
-        sight: Sight,
+        sight: LookupKind,
     ) -> Result<Option<(Arc<Live>, Arc<Task>)>, Fault> {
         let live = match self.glimpse(place, id, sight).await? {
             None => None,
-            Some(Glimpse::Live(live)) => Some(live),
-            Some(Glimpse::Log(piece)) => {
+            Some(TaskBeginning::Live(live)) => Some(live),
+            Some(TaskBeginning::Log(piece)) => {
                 let seen = piece.last().map(|event| event.seq);
                 let live = self.lives.get(id, &*self.store, &self.limits, Some(piece)).await?;
                 // Another request may have loaded it before our read.
@@ -97,12 +102,12 @@ impl Shared {
 
     /// Whether the task is visible, reading no more of it than needed.
     pub(crate) async fn is_visible(&self, place: &CallScope, id: TaskId) -> Result<bool, Fault> {
-        match self.glimpse(place, id, Sight::Task).await? {
+        match self.glimpse(place, id, LookupKind::Task).await? {
             None => Ok(false),
-            Some(Glimpse::Live(_)) => Ok(true),
-            Some(Glimpse::Log(piece)) => {
+            Some(TaskBeginning::Live(_)) => Ok(true),
+            Some(TaskBeginning::Log(piece)) => {
                 let task = Task::fold(&piece).map_err(Fault::internal)?;
-                Ok(task.is_some_and(|task| Sight::Task.admits(&task, place)))
+                Ok(task.is_some_and(|task| LookupKind::Task.admits(&task, place)))
             }
         }
     }

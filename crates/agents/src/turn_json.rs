@@ -13,7 +13,7 @@ const EARLIER_MESSAGES: usize = 100;
 const EARLIER_BYTES: usize = 1 << 20;
 
 #[derive(Serialize)]
-struct Told<'a> {
+struct TurnJson<'a> {
     turn: String,
     attempt: u32,
     task: String,
@@ -36,11 +36,11 @@ struct Told<'a> {
 }
 
 /// The turn as JSON, on one line.
-pub(crate) async fn tell(turn: &Turn, with_earlier: bool) -> Result<String, Fault> {
+pub(crate) async fn write(turn: &Turn, with_earlier: bool) -> Result<String, Fault> {
     let earlier =
         if with_earlier { Some(newest(turn.earlier.messages().await?, EARLIER_MESSAGES, EARLIER_BYTES)) } else { None };
     let answered = turn.messages.last();
-    let told = Told {
+    let written = TurnJson {
         turn: turn.id.to_string(),
         attempt: turn.attempt,
         task: turn.task.to_string(),
@@ -53,7 +53,7 @@ pub(crate) async fn tell(turn: &Turn, with_earlier: bool) -> Result<String, Faul
         metadata: answered.and_then(|inbound| inbound.metadata.as_ref()),
         accepted_output: answered.map_or(&[], |inbound| &inbound.accepted_output),
     };
-    let text = serde_json::to_string(&told).map_err(Fault::internal)?;
+    let text = serde_json::to_string(&written).map_err(Fault::internal)?;
     // Opaque JSON keeps its sender's line breaks; between values they mean nothing, and strings contain none.
     Ok(if text.contains(['\n', '\r']) { text.replace(['\n', '\r'], " ") } else { text })
 }

@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep_until};
 const FIRST: Duration = Duration::from_millis(if cfg!(test) { 500 } else { 20 });
 const NEXT: Duration = Duration::from_millis(if cfg!(test) { 500 } else { 1 });
 
-pub(crate) struct Growing {
+pub(crate) struct TextAccumulator {
     key: String,
     name: Option<String>,
     description: Option<String>,
@@ -25,20 +25,27 @@ pub(crate) struct Growing {
     held: Option<(Vec<Part>, Instant)>,
 }
 
-impl Growing {
-    pub(crate) fn new(base: &str, turn: &Turn) -> Growing {
+impl TextAccumulator {
+    pub(crate) fn new(base: &str, turn: &Turn) -> TextAccumulator {
         let key = numbered(base, turn.so_far.core.turns);
-        Growing { key, name: Some(base.to_owned()), description: None, bordered: false, begun: false, held: None }
+        TextAccumulator {
+            key,
+            name: Some(base.to_owned()),
+            description: None,
+            bordered: false,
+            begun: false,
+            held: None,
+        }
     }
 
     /// Keeps pushed texts as separate parts; by default they are one text.
-    pub(crate) fn bordered(self, bordered: bool) -> Growing {
-        Growing { bordered, ..self }
+    pub(crate) fn bordered(self, bordered: bool) -> TextAccumulator {
+        TextAccumulator { bordered, ..self }
     }
 
     /// Sets name and description, where clients expect certain ones.
-    pub(crate) fn called(self, name: &str, description: String) -> Growing {
-        Growing { name: Some(name.to_owned()), description: Some(description), ..self }
+    pub(crate) fn called(self, name: &str, description: String) -> TextAccumulator {
+        TextAccumulator { name: Some(name.to_owned()), description: Some(description), ..self }
     }
 
     /// Holds further parts, and returns the ones held so far.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use model::ports::webhook::{WebhookBody, WebhookDetail};
 use model::{Body, ContextId, Event, Fault, Seq, Shape, Task, TaskId};
 
-use crate::sight::PIECE;
+use crate::visibility::PIECE;
 use crate::{Shared, troubled};
 
 /// Events taken from a live task's tail at once.
@@ -14,17 +14,17 @@ const PAGE: usize = 64;
 
 /// The facts about a task that every delivery contains.
 #[derive(Clone)]
-pub(super) struct About {
+pub(super) struct TaskScope {
     pub(super) tenant: Arc<str>,
     pub(super) context: ContextId,
 }
 
 /// The next delivery.
-pub(super) enum Found {
+pub(super) enum NextEvent {
     News {
         seq: Seq,
         news: WebhookBody,
-        about: About,
+        about: TaskScope,
     },
     /// Every event so far was delivered; `next` is the next event.
     NothingYet {
@@ -52,7 +52,7 @@ pub(super) struct Reader {
 
 /// The task when the job began.
 struct Head {
-    about: About,
+    about: TaskScope,
     seq: Seq,
     shape: Shape,
     settled: bool,
@@ -64,7 +64,7 @@ impl Reader {
     }
 
     /// The next delivery, from event `from` on.
-    pub(super) async fn next(&mut self, shared: &Shared, from: Seq) -> Result<Found, Fault> {
+    pub(super) async fn next(&mut self, shared: &Shared, from: Seq) -> Result<NextEvent, Fault> {
         if from != self.at.next() {
             // The first read, or the config was set back.
             self.buffer.clear();
@@ -74,26 +74,26 @@ impl Reader {
         if self.head.is_none() {
             self.head = head(shared, self.task).await?;
         }
-        let Some(Head { about, seq: length, shape, settled }) = &self.head else { return Ok(Found::Missing) };
+        let Some(Head { about, seq: length, shape, settled }) = &self.head else { return Ok(NextEvent::Missing) };
         let (about, length, settled) = (about.clone(), *length, *settled);
         match shape {
             Shape::Task => {}
             // The exchange is not visible yet.
-            Shape::Undecided => return Ok(Found::NothingYet { next: self.at.next() }),
-            Shape::Reply => return Ok(Found::Over { next: length.next() }),
+            Shape::Undecided => return Ok(NextEvent::NothingYet { next: self.at.next() }),
+            Shape::Reply => return Ok(NextEvent::Over { next: length.next() }),
         }
         loop {
             if self.buffer.is_empty() && self.at < length {
                 self.buffer = read(shared, self.task, self.at).await?.into();
                 if self.buffer.is_empty() {
-                    return Ok(Found::Missing);
+                    return Ok(NextEvent::Missing);
                 }
                 // Yields while it skips through a long log.
                 tokio::task::yield_now().await;
             }
             let Some(event) = self.buffer.pop_front() else {
                 let next = self.at.next();
-                return Ok(if settled { Found::Over { next } } else { Found::NothingYet { next } });
+                return Ok(if settled { NextEvent::Over { next } } else { NextEvent::NothingYet { next } });
             };
             let seq = event.seq;
             if let Some(fold) = &mut self.fold {
@@ -106,7 +106,7 @@ impl Reader {
                 (_, WebhookDetail::States) => continue,
                 (_, WebhookDetail::Events) => WebhookBody::Event(Arc::new(event)),
             };
-            return Ok(Found::News { seq, news, about });
+            return Ok(NextEvent::News { seq, news, about });
         }
     }
 
@@ -155,12 +155,12 @@ impl Reader {
 
 async fn head(shared: &Shared, task: TaskId) -> Result<Option<Head>, Fault> {
     if let Some(task) = shared.lives.find(task).and_then(|live| live.task()) {
-        let about = About { tenant: task.tenant.clone(), context: task.context.clone() };
+        let about = TaskScope { tenant: task.tenant.clone(), context: task.context.clone() };
         return Ok(Some(Head { about, seq: task.seq(), shape: task.core.shape, settled: task.core.is_settled() }));
     }
     let head = shared.store.head(task).await.map_err(troubled)?;
     Ok(head.map(|head| Head {
-        about: About { tenant: head.tenant, context: head.context },
+        about: TaskScope { tenant: head.tenant, context: head.context },
         seq: head.seq,
         shape: match (head.row.listed, head.row.settled) {
             (true, _) => Shape::Task,

@@ -10,12 +10,12 @@ use model::ports::agent::{AgentEvent, Turn};
 use model::{Json, Part};
 
 use super::request::message_prefix;
-use super::said::{Asking, ErrorSaid, Interrupt, MessageSaid, UsageSaid, Values};
-use crate::growing::Growing;
-use crate::sse::Frame;
+use super::shapes::{ErrorSaid, Interrupt, InterruptEvent, MessageSaid, UsageSaid, Values};
+use crate::sse::SseEvent;
+use crate::text_accumulator::TextAccumulator;
 
-pub(super) struct Hearing {
-    response: Growing,
+pub(super) struct RunReader {
+    response: TextAccumulator,
     /// The text of the artifact as emitted.
     shown: String,
     /// The message that is streaming: its id and text so far.
@@ -33,15 +33,15 @@ pub(super) struct Hearing {
 }
 
 /// The result of a run.
-pub(super) struct Answer {
+pub(super) struct RunAnswer {
     pub(super) text: String,
     pub(super) usage: Option<UsageSaid>,
 }
 
-impl Hearing {
-    pub(super) fn new(turn: &Turn, assistant: &str) -> Hearing {
-        let response = Growing::new("response", turn);
-        Hearing {
+impl RunReader {
+    pub(super) fn new(turn: &Turn, assistant: &str) -> RunReader {
+        let response = TextAccumulator::new("response", turn);
+        RunReader {
             response: response.called("Assistant Response", format!("Response from assistant {assistant}")),
             shown: String::new(),
             current: Default::default(),
@@ -70,7 +70,7 @@ impl Hearing {
     }
 
     /// The emission of one event. Events with other names or unreadable data are ignored.
-    pub(super) fn hear(&mut self, frame: &Frame) -> Option<AgentEvent> {
+    pub(super) fn hear(&mut self, frame: &SseEvent) -> Option<AgentEvent> {
         match frame.name.as_str() {
             "metadata" => {
                 self.from_start = true;
@@ -110,7 +110,7 @@ impl Hearing {
     /// Collects the questions of an event, each once.
     fn ask(&mut self, data: &str) {
         if data.contains("__interrupt__") {
-            let asking: Asking = serde_json::from_str(data).unwrap_or_default();
+            let asking: InterruptEvent = serde_json::from_str(data).unwrap_or_default();
             self.add(asking.interrupts);
         }
     }
@@ -212,12 +212,12 @@ impl Hearing {
 
     /// The answer: the last message that the assistant added, and the token usage of all it added. Without one, the
     /// streamed text; a state without messages is itself the answer.
-    pub(super) fn answer(&self) -> Answer {
-        let mut answer = Answer { text: self.shown.clone(), usage: None };
+    pub(super) fn answer(&self) -> RunAnswer {
+        let mut answer = RunAnswer { text: self.shown.clone(), usage: None };
         let Some(values) = &self.values else { return answer };
         let Ok(state) = serde_json::from_str::<Values>(values.text()) else { return answer };
         let Some(messages) = state.messages else {
-            return Answer { text: values.text().to_owned(), ..answer };
+            return RunAnswer { text: values.text().to_owned(), ..answer };
         };
         for message in self.added(&messages) {
             let text = message.text();

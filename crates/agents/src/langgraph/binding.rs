@@ -9,13 +9,13 @@ const NAMESPACE: Uuid = Uuid::from_u128(0x3f6c_4b0e_5d0a_4c5e_9a41_7d1f_c2b8_6e9
 
 /// The binding of a turn.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Place {
+pub(super) struct RunBinding {
     pub(super) thread: String,
     pub(super) run: String,
 }
 
-impl Place {
-    pub(super) fn read(text: Option<&str>) -> Option<Place> {
+impl RunBinding {
+    pub(super) fn read(text: Option<&str>) -> Option<RunBinding> {
         serde_json::from_str(text?).ok()
     }
 
@@ -71,8 +71,8 @@ mod tests {
 
     #[test]
     fn a_place_reads_back() {
-        let place = Place { thread: "t".into(), run: "r".into() };
-        assert_eq!(Place::read(Some(&place.text())), Some(place));
-        assert_eq!(Place::read(Some("elsewhere")), None);
+        let place = RunBinding { thread: "t".into(), run: "r".into() };
+        assert_eq!(RunBinding::read(Some(&place.text())), Some(place));
+        assert_eq!(RunBinding::read(Some("elsewhere")), None);
     }
 }

@@ -6,7 +6,7 @@ use model::ports::store::Commit;
 use model::{Fault, Kind, PushChange, PushProgress, PushRow, PushState, Seq, TaskId, Time};
 
 use super::Outbox;
-use super::index::{ConfigKey, Unkept};
+use super::index::{ConfigKey, UnsavedProgress};
 use crate::{Engine, Shared, push, troubled};
 
 /// Configs read at once.
@@ -14,7 +14,7 @@ const PAGE: usize = 512;
 
 /// A config as operators see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Delivery {
+pub struct DeliveryStatus {
     pub task: TaskId,
     pub id: Arc<str>,
     /// Scheme, host and port: the rest of a URL may contain secrets. `None` if the config cannot be decrypted.
@@ -31,7 +31,7 @@ impl Engine {
         task: Option<TaskId>,
         state: Option<PushState>,
         limit: usize,
-    ) -> Result<Vec<Delivery>, Fault> {
+    ) -> Result<Vec<DeliveryStatus>, Fault> {
         let shared = self.shared.clone();
         Shared::detached(async move {
             // So that lists by state are current; if the store refuses writes now, they are as last saved.
@@ -85,15 +85,17 @@ impl Outbox {
             return route.progress.clone();
         }
         match index.unsaved.get(&(row.task, row.id.clone())) {
-            Some(Unkept { edition, progress: Some(progress), .. }) if *edition == row.edition => progress.clone(),
+            Some(UnsavedProgress { edition, progress: Some(progress), .. }) if *edition == row.edition => {
+                progress.clone()
+            }
             Some(_) | None => row.progress.clone(),
         }
     }
 
-    fn delivery(&self, shared: &Shared, row: PushRow) -> Delivery {
+    fn delivery(&self, shared: &Shared, row: PushRow) -> DeliveryStatus {
         let progress = self.newest(&row);
         let spec = shared.courier.as_ref().and_then(|courier| Some((courier, courier.open(row.task, &row.spec).ok()?)));
-        Delivery {
+        DeliveryStatus {
             task: row.task,
             id: row.id,
             endpoint: spec.as_ref().map(|(courier, spec)| courier.endpoint(spec)),

@@ -14,14 +14,14 @@ const LONGEST: Duration = Duration::from_secs(2);
 /// A store that reports this often in a row that it is broken, rather than full or busy, will not recover by itself.
 const BROKEN: u32 = 20;
 
-pub(crate) struct Patience {
+pub(crate) struct Backoff {
     wait: Duration,
     broken: u32,
 }
 
-impl Patience {
-    pub(crate) fn new() -> Patience {
-        Patience { wait: FIRST, broken: 0 }
+impl Backoff {
+    pub(crate) fn new() -> Backoff {
+        Backoff { wait: FIRST, broken: 0 }
     }
 
     /// Pauses before another attempt at `what`. An error if no attempt can ever succeed.

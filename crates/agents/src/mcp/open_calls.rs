@@ -9,9 +9,9 @@ use std::time::Duration;
 use model::TaskId;
 use tokio::time::sleep;
 
-use super::run::Asking;
+use super::run::WaitingCall;
 
-pub(super) struct Open {
+pub(super) struct OpenCalls {
     calls: Arc<Mutex<VecDeque<Entry>>>,
     kept: AtomicU64,
     time: Duration,
@@ -22,7 +22,7 @@ struct Entry {
     task: TaskId,
     /// Distinguishes it from a later question of the same task.
     number: u64,
-    asking: Option<Asking>,
+    asking: Option<WaitingCall>,
     /// Cancels the call when its time is over.
     timer: tokio::task::AbortHandle,
 }
@@ -33,13 +33,13 @@ impl Drop for Entry {
     }
 }
 
-impl Open {
-    pub(super) fn new(time: Duration, most: usize) -> Open {
-        Open { calls: Arc::default(), kept: AtomicU64::new(0), time, most }
+impl OpenCalls {
+    pub(super) fn new(time: Duration, most: usize) -> OpenCalls {
+        OpenCalls { calls: Arc::default(), kept: AtomicU64::new(0), time, most }
     }
 
     /// Stores a call until its task's next message.
-    pub(super) fn keep(&self, task: TaskId, asking: Asking) {
+    pub(super) fn keep(&self, task: TaskId, asking: WaitingCall) {
         let (calls, time) = (Arc::downgrade(&self.calls), self.time);
         let number = self.kept.fetch_add(1, Ordering::Relaxed);
         let timer = tokio::spawn(async move {
@@ -58,12 +58,12 @@ impl Open {
     }
 
     /// The call of that task, if it is still open.
-    pub(super) fn take(&self, task: TaskId) -> Option<Asking> {
+    pub(super) fn take(&self, task: TaskId) -> Option<WaitingCall> {
         remove(&self.calls, |entry| entry.task == task)
     }
 }
 
-fn remove(calls: &Mutex<VecDeque<Entry>>, which: impl Fn(&Entry) -> bool) -> Option<Asking> {
+fn remove(calls: &Mutex<VecDeque<Entry>>, which: impl Fn(&Entry) -> bool) -> Option<WaitingCall> {
     let mut calls = calls.lock().unwrap_or_else(PoisonError::into_inner);
     let at = calls.iter().position(which)?;
     let mut entry = calls.remove(at)?;

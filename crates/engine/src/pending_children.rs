@@ -13,11 +13,11 @@ use model::{CallScope, Fault, Send, Task, TaskId, TurnId};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use crate::batch::Batch;
+use crate::batch::EventBatch;
+use crate::billing::Reserved;
 use crate::live::{Live, TurnHandle};
-use crate::open::{Ahead, Name, Start};
-use crate::till::Reserved;
-use crate::turn::Run;
+use crate::open::{Ahead, NewTaskIds, OpeningCommit};
+use crate::turn::TurnRun;
 use crate::{RunningTurn, Shared, children};
 
 /// The most one commit opens, in bytes of its children's logs and large parts.
@@ -25,15 +25,15 @@ const MOST_BYTES: usize = 4 << 20;
 
 /// The children that a turn opens with its next commit.
 #[derive(Default)]
-pub(crate) struct Cradle(Mutex<Vec<Newborn>>);
+pub(crate) struct PendingChildren(Mutex<Vec<ChildTask>>);
 
-impl Cradle {
+impl PendingChildren {
     pub(crate) fn is_empty(&self) -> bool {
         self.0.lock().is_empty()
     }
 
     /// The children for the next commit, in order of request.
-    pub(crate) fn take(&self) -> Vec<Newborn> {
+    pub(crate) fn take(&self) -> Vec<ChildTask> {
         let mut all = self.0.lock();
         let mut bytes = 0;
         let within = all.iter().take_while(|child| {
@@ -52,14 +52,14 @@ impl Cradle {
 }
 
 /// A child that is not opened yet.
-pub(crate) struct Newborn {
+pub(crate) struct ChildTask {
     id: TaskId,
-    batch: Batch,
+    batch: EventBatch,
     task: Task,
     reserved: Option<Reserved>,
     /// The turn that runs after the commit, unless it has ended already.
     turn: Option<Begins>,
-    answer: oneshot::Sender<Result<Born, Fault>>,
+    answer: oneshot::Sender<Result<ChildOutcome, Fault>>,
 }
 
 struct Begins {
@@ -75,19 +75,19 @@ struct Begins {
 }
 
 /// The outcome of an opened child: the settled task, if it settled at once.
-pub(crate) type Born = Option<Arc<Task>>;
+pub(crate) type ChildOutcome = Option<Arc<Task>>;
 
-/// Adds a child to the cradle. Does not wait.
+/// Adds a child to those of the next commit. Does not wait.
 pub(crate) fn lay(
     shared: &Arc<Shared>,
-    cradle: &Cradle,
+    pending_children: &PendingChildren,
     place: &CallScope,
     agent: Arc<dyn Agent>,
     send: Send,
     id: TaskId,
-) -> Result<oneshot::Receiver<Result<Born, Fault>>, Fault> {
+) -> Result<oneshot::Receiver<Result<ChildOutcome, Fault>>, Fault> {
     let (start, runs_ahead) =
-        Start::new(shared, place, &agent, send, Name { id, key: None, alias: None, is_child: true })?;
+        OpeningCommit::new(shared, place, &agent, send, NewTaskIds { id, key: None, alias: None, is_child: true })?;
     let Ahead { bodies, stream, handle } = if runs_ahead {
         start.ahead(shared, &agent)?
     } else {
@@ -103,11 +103,11 @@ pub(crate) fn lay(
     let reserved = start.reserved.clone();
     let (batch, task) = start.batch(shared, bodies)?;
     let (answer, told) = oneshot::channel();
-    cradle.0.lock().push(Newborn { id, batch, task, reserved, turn, answer });
+    pending_children.0.lock().push(ChildTask { id, batch, task, reserved, turn, answer });
     Ok(told)
 }
 
-impl Newborn {
+impl ChildTask {
     fn bytes(&self) -> usize {
         let commit = &self.batch.commit;
         let rows = commit.appends.iter().map(|append| append.payload.len()).sum::<usize>();
@@ -120,8 +120,8 @@ impl Newborn {
 
     /// Removes the children that this conflict is about and answers their parent: a child that exists already, or one
     /// whose reservation was refused. Returns whether there was any.
-    pub(crate) fn sort_out(all: &mut Vec<Newborn>, met: &Conflict) -> bool {
-        let about = |child: &Newborn| match met {
+    pub(crate) fn sort_out(all: &mut Vec<ChildTask>, met: &Conflict) -> bool {
+        let about = |child: &ChildTask| match met {
             Conflict::Seq(task, _) | Conflict::Epoch(task, _) => (*task == child.id).then_some(Ok(None)),
             Conflict::Record(..) | Conflict::Funds(..) | Conflict::Entry(_) => {
                 child.reserved.as_ref().and_then(|reserved| reserved.refused(met)).map(Err)
@@ -137,7 +137,7 @@ impl Newborn {
 
     /// After the commit: runs the turn, unless it has ended or `stops` is set.
     pub(crate) async fn begin(self, shared: &Arc<Shared>, stops: bool) {
-        let Newborn { id, batch, task, turn, answer, .. } = self;
+        let ChildTask { id, batch, task, turn, answer, .. } = self;
         shared.count(&batch.events);
         let task = Arc::new(task);
         let Some(Begins { live, agent, turn, whole, handle, running, ahead }) = turn else {
@@ -146,7 +146,7 @@ impl Newborn {
         };
         shared.alarm.set(&batch.commit.timers);
         live.opened(task, batch.events, &shared.limits).await;
-        Run { shared: shared.clone(), live, agent, turn, attempt: 1, whole, handle, running }.spawn(ahead);
+        TurnRun { shared: shared.clone(), live, agent, turn, attempt: 1, whole, handle, running }.spawn(ahead);
         let _ = answer.send(Ok(None));
         // A cancelled parent looked for children to stop before this one existed.
         if stops {

@@ -10,7 +10,7 @@ use model::ports::billing::{Billing, EndedTurn, Reservation, Settlement, TurnQuo
 use model::ports::store::Conflict;
 use model::{Body, CallScope, Caller, Json, State, Task, TaskId, Time, TurnId};
 
-use crate::product::Along;
+use crate::product_tasks::Along;
 
 /// The reservation for a turn, and the till that interprets its refusal.
 #[derive(Clone)]
@@ -64,7 +64,7 @@ pub(crate) fn asked_next(task: &Task, turn: TurnId, now: Time) -> TurnQuote<'_> 
 
 /// How a draft ends a turn, where its events alone do not determine it.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Ending {
+pub(crate) struct TurnEnding {
     /// The end state that the settlement uses.
     pub(crate) state: Option<State>,
     /// The run time is unknown.
@@ -77,7 +77,7 @@ pub(crate) fn close(
     books: Option<&Arc<dyn Settlement>>,
     task: &Task,
     bodies: &mut Vec<Body>,
-    ending: Ending,
+    ending: TurnEnding,
     now: Time,
 ) -> Option<Along> {
     let (due, turn) = (task.due.as_deref()?, task.core.turn?);

@@ -12,7 +12,6 @@ use model::{
     Body, CallScope, Cancel, Entry, Expect, Fault, Inbound, Json, Kind, List, Posting, RecordChange, State, Task, Time,
     TurnId,
 };
-use tokio::runtime::Handle;
 use uuid::Uuid;
 
 use crate::common::{
@@ -108,7 +107,7 @@ fn paid(agent: Arc<dyn Agent>) -> Arc<dyn Agent> {
 
 async fn engine_on(store: Arc<dyn Store>, agent: Arc<dyn Agent>) -> Engine {
     let books: Arc<dyn Settlement> = Arc::new(Box5);
-    Engine::start_paid(store, vec![agent], quick(), None, Handle::current(), Some(books)).await.unwrap()
+    Engine::builder(store).agents(vec![agent]).limits(quick()).settlement(Some(books)).start().await.unwrap()
 }
 
 async fn start(house: &mut House, agent: Arc<dyn Agent>) -> Engine {

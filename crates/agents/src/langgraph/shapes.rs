@@ -98,7 +98,7 @@ impl Interrupt {
 
 /// The questions in an event.
 #[derive(Default, Deserialize)]
-pub(super) struct Asking {
+pub(super) struct InterruptEvent {
     #[serde(rename = "__interrupt__", default)]
     pub(super) interrupts: Vec<Interrupt>,
 }

@@ -45,33 +45,33 @@ impl Emitter {
 }
 
 /// The stream of the emissions of `talk`.
-pub(crate) fn speak<F, T>(talk: F) -> BoxStream<'static, AgentEvent>
+pub(crate) fn emit<F, T>(talk: F) -> BoxStream<'static, AgentEvent>
 where
     F: FnOnce(Emitter) -> T,
     T: std::future::Future<Output = ()> + Send + 'static,
 {
     let said = Arc::default();
     let talking = talk(Emitter(Arc::clone(&said)));
-    Box::pin(Speech { talking: Some(Box::pin(talking)), voice: Emitter(said) })
+    Box::pin(Speech { talking: Some(Box::pin(talking)), emitter: Emitter(said) })
 }
 
 struct Speech {
     talking: Option<Future<'static, ()>>,
-    voice: Emitter,
+    emitter: Emitter,
 }
 
 impl Stream for Speech {
     type Item = AgentEvent;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<AgentEvent>> {
-        if let Some(said) = self.voice.pop() {
+        if let Some(said) = self.emitter.pop() {
             return Poll::Ready(Some(said));
         }
         let Some(talking) = &mut self.talking else { return Poll::Ready(None) };
         if talking.as_mut().poll(cx).is_ready() {
             self.talking = None;
         }
-        match self.voice.pop() {
+        match self.emitter.pop() {
             Some(said) => Poll::Ready(Some(said)),
             None if self.talking.is_none() => Poll::Ready(None),
             None => Poll::Pending,
@@ -89,10 +89,10 @@ mod tests {
     async fn what_is_said_comes_in_order_and_nothing_is_done_before_it_is_heard() {
         let done = Arc::new(Mutex::new(0));
         let seen = done.clone();
-        let mut said = speak(|voice| async move {
+        let mut said = emit(|emitter| async move {
             for n in 1..=3 {
                 *done.lock().unwrap() = n;
-                voice.say(AgentEvent::Bound(n.to_string())).await;
+                emitter.say(AgentEvent::Bound(n.to_string())).await;
                 tokio::task::yield_now().await;
             }
         });

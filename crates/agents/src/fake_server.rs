@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-pub(crate) struct Desk {
+pub(crate) struct FakeServer {
     listener: TcpListener,
 }
 
 /// A request that waits for its answer.
-pub(crate) struct Asked {
+pub(crate) struct FakeRequest {
     pub(crate) method: String,
     pub(crate) path: String,
     pub(crate) headers: BTreeMap<String, String>,
@@ -18,9 +18,9 @@ pub(crate) struct Asked {
     stream: TcpStream,
 }
 
-impl Desk {
-    pub(crate) async fn open() -> Desk {
-        Desk { listener: TcpListener::bind("127.0.0.1:0").await.unwrap() }
+impl FakeServer {
+    pub(crate) async fn open() -> FakeServer {
+        FakeServer { listener: TcpListener::bind("127.0.0.1:0").await.unwrap() }
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
@@ -28,7 +28,7 @@ impl Desk {
     }
 
     /// The next request, once it is complete.
-    pub(crate) async fn asked(&self) -> Asked {
+    pub(crate) async fn asked(&self) -> FakeRequest {
         let (mut stream, _) = self.listener.accept().await.unwrap();
         let mut bytes = Vec::new();
         let end = loop {
@@ -50,11 +50,11 @@ impl Desk {
             assert!(stream.read_buf(&mut bytes).await.unwrap() > 0, "a whole body");
         }
         let body = String::from_utf8(bytes[end + 4..].to_vec()).unwrap();
-        Asked { method, path, headers, body, stream }
+        FakeRequest { method, path, headers, body, stream }
     }
 }
 
-impl Asked {
+impl FakeRequest {
     pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.body).unwrap()
     }
@@ -75,7 +75,7 @@ impl Asked {
         self.begin_with("", content_type).await;
     }
 
-    /// Like [`Asked::begin`], with further header lines.
+    /// Like [`FakeRequest::begin`], with further header lines.
     pub(crate) async fn begin_with(&mut self, more: &str, content_type: &str) {
         let head = format!("HTTP/1.1 200 OK\r\ncontent-type: {content_type}\r\nconnection: close\r\n{more}");
         self.write(&format!("{head}transfer-encoding: chunked\r\n\r\n")).await;
