@@ -35,7 +35,7 @@ pub struct Options {
     pub from: PathBuf,
     pub to: postgres::Options,
     pub batch: BatchLimits,
-    /// Values that replicas must agree on from the beginning: see [`postgres::Store::remember`].
+    /// Values that replicas must agree on from the beginning: see [`postgres::PostgresStore::remember`].
     pub notes: Vec<(String, String)>,
 }
 

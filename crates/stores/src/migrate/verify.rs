@@ -1,5 +1,5 @@
-//! Whether two stores hold the same: as many rows of every kind, each the same; logs without holes that are the same byte by
-//! byte and fold to the same task; counters that say what there is; and a journal whose balances come of its amounts.
+//! Compares two stores: the number of rows of every kind and each row; logs, which have no gaps, are equal byte by byte and
+//! fold to the same task; counters, which match their rows; and the journal, whose balances are the sums of its amounts.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use super::{COUNT, Error, MigrationStep, read, write};
 use crate::postgres::import::PostgresImport;
 use crate::sqlite::export::Export;
 
-/// Differences that are told one by one, of each sort; the rest is counted.
+/// Differences of each kind that are described one by one; the rest is counted.
 const SHOWN: usize = 5;
 
 /// The result of a comparison.
