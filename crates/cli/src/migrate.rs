@@ -32,9 +32,9 @@ pub(crate) fn run(command: &Migrate) -> anyhow::Result<()> {
     let mut progress = Progress::default();
     let done = runtime.block_on(async {
         if command.verify_only {
-            migrate::verify(&options, |step| progress.tell(step)).await
+            migrate::verify(&options, &mut |step| progress.tell(step)).await
         } else {
-            migrate::run(&options, |step| progress.tell(step)).await
+            migrate::run(&options, &mut |step| progress.tell(step)).await
         }
     });
     let (doing, by) = if command.verify_only { ("compare", "with") } else { ("migrate", "to") };

@@ -1,9 +1,9 @@
 //! The agent's card, for readers of every generation.
 //!
-//! * [`clean`] is 1.0 alone: no member the proto does not know, for readers who refuse strangers.
-//! * [`hybrid`] is one document for all: 1.0 members, and beside them what 0.3, 0.2 and 0.1 readers look for. The
+//! * [`clean`] is 1.0 alone: only members of the proto, for readers that refuse unknown members.
+//! * [`hybrid`] is one document for all: 1.0 members, and the members that 0.3, 0.2 and 0.1 readers need. The
 //!   generations share one namespace without clashes; a security scheme is written in both encodings at once.
-//! * [`v0_3`] is what a 0.3 caller gets when it asks for its extended card.
+//! * [`v0_3`] is the extended card of 0.3.
 //!
 //! No required member is ever empty.
 
@@ -89,7 +89,7 @@ pub struct Provider {
     pub url: String,
 }
 
-/// How callers say who they are.
+/// The authentication of callers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CardAuth {
     /// Without a credential nothing is answered but the card itself.
@@ -338,7 +338,7 @@ fn security(w: &mut Writer, auth: &CardAuth, readers: Readers) {
     }
 }
 
-/// One scheme, in the words of 1.0 and of 0.3; `rest` is told which of them it writes.
+/// One scheme, in the words of 1.0 and of 0.3; `rest` gets the one it writes.
 fn scheme(
     w: &mut Writer,
     readers: Readers,

@@ -2,7 +2,7 @@
 //!
 //! Servers disagree on errors more than on anything else: codes with and without `data`, details as a list, an object or a
 //! string, google.rpc.Status, problem+json, a bare `message` or `detail`, a proxy's HTML. Here all of them end as an
-//! [`ErrorSeen`]; nothing a server says can fail to be a complaint.
+//! [`ErrorSeen`]; every answer can be read as one.
 
 use model::{Fault, Kind};
 use serde_json::Value;
@@ -56,7 +56,7 @@ pub(crate) fn rest_result<'t>(
     }
 }
 
-/// The value in a frame of an HTTP+JSON stream: an error is told by the frame's name, or by what it holds.
+/// The value in a frame of an HTTP+JSON stream: an error has the event name for errors, or the content of one.
 pub(crate) fn rest_frame<'t>(
     peer: &dyn Peer,
     event: Option<&str>,

@@ -1,20 +1,21 @@
 //! The wires. Each dialect is a pure codec, in both directions, between bytes and the nouns of [`model`]: it decodes a
 //! request to a [`model::Call`], and encodes tasks, events and faults back. No I/O, no clock, no randomness, no state.
 //!
-//! * [`framing`] is what dialects share: the JSON writer and reader, the JSON-RPC envelope, SSE, query strings.
+//! * [`framing`] is shared by the dialects: the JSON writer and reader, the JSON-RPC envelope, SSE, query strings.
 //! * [`a2a_v1`] is protocol 1.0 over JSON-RPC and HTTP+JSON; [`a2a_v0_3`] is 0.3 and 0.2 over both; [`a2a_v0_1`] is the
 //!   first generation; [`a2a_v0`] answers where a request may be of either of the last two. Their shared code is in `compat`.
 //! * [`langgraph`] is a product's dialect: it has an endpoint, an envelope and errors of its own. [`uumit`] is another: its
 //!   tasks are purchases, so it has requests and answers of its own, too, made of the nouns of [`market`]. [`orloj`] is
-//!   a third: calls of its own to systems of agents, with tasks and errors in its own shapes. [`aly`] is a fourth: 1.0 with rules and codes of its own.
+//!   a third: calls of its own to systems of agents, with tasks and errors in its own shapes. [`aly`] is a fourth: 1.0 with rules and
+//!   codes of its own.
 //!   They are built from `kit` and the public modules alone, so that they can be crates of their own.
-//! * [`mod@wire`] is how a front speaks any of them without knowing which; [`mod@decide`] finds out which.
-//! * [`card`] writes the agent's card for readers of every generation; [`card_read`] reads those of others.
-//! * [`mod@peer`] is the client's direction: how another server is asked (`request` in each folder), and [`seen`] is what
-//!   is made of its answers (`read` in each folder).
+//! * [`mod@wire`] is the interface of all dialects for fronts; [`mod@decide`] finds the dialect of a request.
+//! * [`card`] writes the agent's card for readers of every generation; [`card_read`] reads the cards of other servers.
+//! * [`mod@peer`] is the client's direction: requests to other servers (`request` in each folder); [`seen`] has the types of
+//!   their answers (`read` in each folder).
 //!
-//! A new dialect is a folder and a line in [`WIRES`], and one in [`PEERS`] for what can be asked in it. This is the only crate that knows an A2A wire. Nothing here decides
-//! what a call does.
+//! A new dialect is a folder and a line in [`WIRES`], and one in [`PEERS`] for its client side. Only this crate contains A2A
+//! wire formats. The effect of a call is decided elsewhere.
 
 pub mod a2a_v0;
 pub mod a2a_v0_1;

@@ -1,5 +1,5 @@
-//! The client's direction, whole: how to ask another server, and how to read what it answers, without knowing which
-//! generation it speaks. One [`Peer`] for each form a server may take, all of them in [`PEERS`].
+//! The interface of all dialects for clients: requests to another server, and readers of its answers. One [`Peer`] for each
+//! form that a server may use, all of them in [`PEERS`].
 //!
 //! A peer writes a [`Call`] as a request below the interface's URL and reads answers into [`crate::seen`]. It never
 //! sends: connections, credentials and time are the caller's.

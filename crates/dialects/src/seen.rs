@@ -1,8 +1,7 @@
-//! The client's direction: what another server answered, in the model's nouns as far as they reach.
+//! Answers of other servers, for clients, in the model's nouns where possible.
 //!
-//! A foreign server's ids are any strings, and much that a task of ours knows (its agent, its owner, its log) does not
-//! travel; so what is seen of a remote task has types of its own, made of the model's content. Each dialect's `read`
-//! makes them.
+//! The ids of another server are arbitrary strings, and much of a task (its agent, its owner, its log) is not sent; so a
+//! remote task has types of its own, made of the model's content. Each dialect's `read` makes them.
 
 use model::{Artifact, ContextId, Fault, Json, Kind, Limits, Message, PushConfig, State, Time};
 use serde_json::Value;

@@ -1,7 +1,7 @@
-//! How a front answers in a dialect without knowing which: one [`JsonWire`] for each form a dialect takes, all of them in
+//! The interface of all dialects for fronts: one [`JsonWire`] for each form of a dialect, all of them in
 //! [`crate::WIRES`].
 //!
-//! A [`Codec`] is what is true of a form whatever carries it: its rules, its encoding slots, its table of errors. A
+//! A [`Codec`] has the properties of a form that do not depend on its encoding: rules, encoding slots, the error table. A
 //! [`JsonWire`] is a codec over JSON: it reads requests into calls and writes tasks, messages, events, faults and cards. It
 //! never frames: the JSON-RPC envelope and the SSE lines around what it writes are in [`crate::framing`].
 
@@ -31,7 +31,7 @@ pub trait Codec: fmt::Debug + Send + Sync {
     /// The name of an event's encoding, for what is encoded once and shared by all readers of a task. Encodings that
     /// differ have different slots; where the last event of a stream looks like any other, both slots are the same.
     ///
-    /// A reader who sees the task under its own id (`shown`) shares only with others who do: see [`aliased`].
+    /// Readers that see the task under an alias (`shown`) share an encoding only among themselves: see [`aliased`].
     fn slot(&self, closing: bool) -> u16;
 
     /// The line of the dialect's table for a fault of this kind during this operation.
@@ -70,7 +70,7 @@ pub trait JsonWire: Codec {
     /// nothing follows.
     fn stream_task(&self, task: &Task, view: &TaskView, shown: Option<&str>, closing: bool) -> Vec<Encoded>;
 
-    /// The value of one event's frame; `false`, and nothing written, for what subscribers are not told. `closing` when
+    /// The value of one event's frame; `false`, and nothing written, for an internal event. `closing` when
     /// the stream ends after it.
     fn stream_event(&self, w: &mut Writer, head: &Head<'_>, event: &Event, closing: bool) -> bool;
 
@@ -92,8 +92,8 @@ pub trait JsonWire: Codec {
     /// The answer to deleting a push config; `task` is the id the caller knows.
     fn push_deleted(&self, w: &mut Writer, task: &str);
 
-    /// The body of a delivery to a webhook that was registered in this dialect; `false`, and nothing written, for what
-    /// its reader is not told.
+    /// The body of a delivery to a webhook that was registered in this dialect; `false`, and nothing written, if the
+    /// dialect has no form for it.
     fn push_body(&self, w: &mut Writer, head: &Head<'_>, news: &WebhookBody) -> bool;
 
     /// The card as this dialect's extended card operation answers it.
@@ -131,11 +131,11 @@ pub struct CodecFacts {
     pub cancel_view: TaskView,
     /// The detail of webhooks.
     pub telling: WebhookDetail,
-    /// Whether push configs are gone once a task has ended and that was told.
+    /// Push configs are removed once the end of the task was delivered.
     pub clears_push: bool,
 }
 
-/// The slot of an encoding that shows an alias. A task has at most one, so all who see it see the same.
+/// The slot of an encoding that shows an alias. A task has at most one alias, so all its readers see the same.
 pub const fn aliased(slot: u16) -> u16 {
     slot | 0x100
 }

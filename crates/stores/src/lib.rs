@@ -1,10 +1,10 @@
-//! Where tasks are kept.
+//! Stores of tasks: SQLite, PostgreSQL and memory.
 //!
-//! [`sqlite::Store`] is the product's default: one file, group commit, crash-proof. [`postgres::Store`] is the same for
-//! several processes at once. [`memory::Store`] keeps the same promises for as long as the process lives, for tests. All
+//! [`sqlite::SqliteStore`] is the default: one file, group commit, crash-proof. [`postgres::PostgresStore`] is the same for
+//! several processes at once. [`memory::MemoryStore`] keeps its data as long as the process lives, for tests. All
 //! implement `model::ports::store::Store`, and a store is right when it passes [`conformance`]: the suite is the
-//! contract, the implementations only differ in where the bytes go. [`migrate`] carries everything from
-//! the first to the second. [`folder`] keeps a data folder to its owner and to one process.
+//! contract, the implementations only differ in where the bytes go. [`migrate`] copies everything from the first to the
+//! second. [`folder`] restricts a data folder to its owner and to one process.
 //!
 //! `commit` is the only way to write: appends conditional on the log's length and, for events of a turn, on the holder's
 //! epoch; guards; idempotency keys; timers; blobs; push configs; records and journal entries. The outcome is done,

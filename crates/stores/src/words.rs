@@ -1,22 +1,22 @@
-//! How words stand in an index that all shelves share: each with its shelf's mark before it, so that what another shelf has
-//! is never met, let alone looked at.
+//! Words in an index that all shelves share: each has the mark of its shelf as a prefix, so that a search never reads rows of
+//! another shelf.
 //!
-//! Queries ask for beginnings of words. An index that is asked for everything that begins so has to gather all of it
-//! before it can say anything, which costs what the most common word of a question costs; asked for words as they stand, it
-//! goes from one to the next of the rarest. So the beginnings of a word, as far as [`BEGINNINGS`] letters, stand in the
-//! index as words of their own, and only what is longer is asked for as a beginning.
+//! Queries search for prefixes of words. A prefix query of the index collects all matches before it returns any, which costs
+//! as much as the most common word of the query; a query for whole words walks the rows of the rarest word. So the prefixes
+//! of a word, up to [`BEGINNINGS`] letters, are in the index as words of their own, and only longer prefixes need a prefix
+//! query.
 
 use std::collections::BTreeSet;
 
 use model::text;
 use sha2::{Digest, Sha256};
 
-/// Twelve digits: texts of two shelves with one mark are still told apart by their rows.
+/// Twelve digits: texts of two shelves with the same mark still differ in their rows.
 pub(crate) fn mark(shelf: &str) -> String {
     Sha256::digest(shelf)[..6].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Letters of the longest beginning that is in the index.
+/// Letters of the longest prefix in the index.
 const BEGINNINGS: usize = 12;
 
 /// Everything that a text is found by, each once.
@@ -30,15 +30,15 @@ pub(crate) fn of_text(mark: &str, text: &str) -> BTreeSet<String> {
     all
 }
 
-/// A word of a question, as the index is asked for it.
+/// A word of a query, in the form the index takes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct SearchTerm {
     pub(crate) word: String,
-    /// It is too long to stand in the index as a beginning: everything is wanted that begins so.
+    /// It is longer than the indexed prefixes: a prefix query.
     pub(crate) open: bool,
 }
 
-/// The words of a question; none for everything.
+/// The words of a query; an empty list matches everything.
 pub(crate) fn asked(mark: &str, words: &str) -> Vec<SearchTerm> {
     let asked =
         |word: String| SearchTerm { open: word.chars().nth(BEGINNINGS).is_some(), word: format!("{mark}{word}") };

@@ -56,7 +56,7 @@ const FORWARDED_FOR: &str = "x-forwarded-for";
 pub const FORWARDED_HOST: &str = "x-forwarded-host";
 pub const FORWARDED_PROTO: &str = "x-forwarded-proto";
 
-/// The client's address, from the connection and the forwarding headers. Only trusted proxies are believed: the headers of
+/// The client's address, from the connection and the forwarding headers. Only headers of trusted proxies count: the headers of
 /// other peers are removed before a front sees them. Each proxy appends the address of its peer, so the last address that
 /// is no trusted proxy is the client's; addresses before it are unverified. Afterwards `X-Forwarded-Host` and
 /// `X-Forwarded-Proto` have the values of the outermost trusted proxy, and the other forwarding headers are removed.

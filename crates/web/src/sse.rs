@@ -1,5 +1,5 @@
 //! Event streams as response bodies: the one loop that waits for events, sends heartbeats, bounds a piece and holds the
-//! stream's permits. An [`EventSource`] knows the events and how they are written.
+//! stream's permits. An [`EventSource`] supplies the events and writes them.
 
 use std::borrow::Borrow;
 use std::io;

@@ -2,7 +2,7 @@
 //!
 //! The generation contradicts itself: its schema and sample servers know -32001 to -32005, its text goes on to -32011. A
 //! code is the schema's where it has one (so a settled task and a missing capability are both -32004), the text's where
-//! only the text has one (who are you, you may not, too often, not now), ours otherwise.
+//! only the text has one (authentication, permission, rate limit, unavailable), ours otherwise.
 
 use model::{Fault, Kind};
 

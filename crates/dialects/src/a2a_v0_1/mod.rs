@@ -28,7 +28,7 @@ pub(crate) static RPC: PreV1Wire = PreV1Wire {
     form: PreV1Form::Type,
     facts: &CodecFacts {
         name: NAME,
-        // History is for those who ask for it, and a cancel cannot.
+        // History is returned on request only, and a cancel cannot request it.
         shows_alias: true,
         threaded_id: false,
         session_history: true,

@@ -5,8 +5,8 @@
 //! 0.3), `code` and `data` (JavaScript), `type` with the error's class name (Python 1.x speaking 0.3).
 //!
 //! 0.3 has no word for a missing extension or an unknown version. The first is an unsupported operation that says which
-//! extension; the second keeps the code of 1.0, since only who states a version can be told. What has no code in any
-//! generation has ours, as in [`crate::a2a_v1::errors`].
+//! extension; the second keeps the code of 1.0, since it concerns only requests that state a version. A fault without a
+//! code in any generation has ours, as in [`crate::a2a_v1::errors`].
 
 use model::{Fault, Kind};
 

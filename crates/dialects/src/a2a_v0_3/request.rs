@@ -125,7 +125,7 @@ impl V0_3 {
             Call::Cancel(Cancel { task, metadata }) => {
                 let body = object(|w| {
                     w.key("name").display(format_args!("tasks/{task}"));
-                    // No member of the proto: said only by those who have something to say.
+                    // Not a member of the proto: written only if there is metadata.
                     request::metadata_member(w, metadata.as_ref());
                 })?;
                 PeerRequest { body: Some(body), ..ask("POST", format!("/tasks/{}:cancel", escaped(task))) }

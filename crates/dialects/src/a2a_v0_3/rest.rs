@@ -114,7 +114,7 @@ fn places(segments: &[&str]) -> Result<Option<Vec<VerbOperation<Found>>>, Fault>
     Ok(Some(found))
 }
 
-/// Every parameter some route knows, with its proto spelling.
+/// The query parameters of all routes, each with its proto spelling.
 const PARAMETERS: &[(&str, &str)] =
     &[("historyLength", "history_length"), ("pageSize", "page_size"), ("pageToken", "page_token")];
 

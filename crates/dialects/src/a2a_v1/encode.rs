@@ -88,7 +88,7 @@ pub fn stream_task(w: &mut Writer, shown: &Task, view: &TaskView) {
     send_task(w, shown, view);
 }
 
-/// StreamResponse of an event. Writes nothing and answers `false` for what subscribers are not told.
+/// StreamResponse of an event. Writes nothing and returns `false` for an internal event.
 pub fn stream_event(w: &mut Writer, head: &TaskHead<'_>, event: &Event) -> bool {
     stream_event_as(w, &head.into(), event)
 }

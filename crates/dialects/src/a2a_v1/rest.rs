@@ -264,7 +264,7 @@ fn settle_tenant<'a>(path: Option<&'a str>, given: &mut Option<Text<'a>>) -> Res
     }
 }
 
-/// Every parameter some route knows, with its proto spelling.
+/// The query parameters of all routes, each with its proto spelling.
 const PARAMETERS: &[(&str, &str)] = &[
     ("tenant", "tenant"),
     ("historyLength", "history_length"),

@@ -19,7 +19,7 @@ use crate::framing::fields::{
 };
 use crate::framing::shape::{self, Int, Text};
 
-/// How something is read: in which form, under which limits, from whom.
+/// A decoder for one form, with its limits.
 #[derive(Clone, Copy, Debug)]
 pub struct PreV1Decoder<'l> {
     pub(crate) form: PreV1Form,

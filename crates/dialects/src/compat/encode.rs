@@ -121,7 +121,7 @@ pub(crate) fn stream_task(
     frames
 }
 
-/// One event. Writes nothing and answers `false` for what subscribers are not told.
+/// One event. Writes nothing and returns `false` for an internal event.
 pub(crate) fn stream_event(w: &mut Writer, form: PreV1Form, head: &Head<'_>, event: &Event, closing: bool) -> bool {
     match &event.body {
         Body::Status(change) => {

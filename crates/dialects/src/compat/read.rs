@@ -140,7 +140,7 @@ impl Answers<'_> {
         })
     }
 
-    /// An artifact; the first generation knows it by its place alone.
+    /// An artifact; the first generation identifies it by its index alone.
     fn artifact(&self, shape: shapes::Artifact<'_>) -> Result<Artifact, Fault> {
         let index = shape.index.map_or(0, |Int(n)| n);
         // A reader of the first generation goes by the place even where an id stands beside it, for readers of both: some

@@ -1,7 +1,7 @@
 //! The JSON-RPC 2.0 envelope, borrowed from the request and written around what was already encoded.
 //!
-//! `params` stays raw: only the dialect that the method belongs to knows its shape. The id is kept as the very text the
-//! caller wrote, so that `1`, `"1"` and `"\u0031"` are each answered as they came.
+//! `params` stays raw: its shape depends on the dialect of the method. The id is kept as the exact text that the caller
+//! wrote, so that `1`, `"1"` and `"\u0031"` are each answered as they came.
 
 use std::borrow::Cow;
 use std::fmt;

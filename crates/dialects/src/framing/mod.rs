@@ -1,6 +1,6 @@
 //! Framing shared by the dialects, below their shapes: JSON, the JSON-RPC envelope, SSE frames, query strings.
 //!
-//! Nothing here knows a member of a task or a message.
+//! Members of tasks and messages are not defined here.
 
 pub mod blob;
 pub(crate) mod fields;

@@ -1,12 +1,12 @@
 //! Reading JSON into wire shapes.
 //!
 //! A shape is a struct of what an object may hold, every member optional, borrowed from the request where it can be.
-//! The macro [`shape!`] makes its reader: it knows each member by all its spellings, refuses the same member twice
-//! (also in two spellings), skips members it does not know, takes `null` for absent, and takes nothing but an object
+//! The macro [`shape!`] makes its reader: it reads each member in all its spellings, refuses the same member twice
+//! (also in two spellings), skips unknown members, takes `null` for absent, and takes nothing but an object
 //! (serde's derived readers would take an array for one).
 //!
-//! Rules for the values of members are checked when a shape becomes a noun of the model. The good path pays nothing for telling
-//! *where* a mistake is: only after a failure the text is read again, with the path kept.
+//! Rules for the values of members are checked when a shape becomes a noun of the model. Valid input costs nothing for error
+//! positions: only after a failure the text is read again, with the path recorded.
 
 use std::borrow::Cow;
 use std::fmt;

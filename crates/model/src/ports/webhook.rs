@@ -1,5 +1,5 @@
-//! The webhook port. The engine decides the content, the order and the retries of deliveries; the implementation knows
-//! the wire format, the network and the encryption of configs.
+//! The webhook port. The engine decides the content, the order and the retries of deliveries; the implementation
+//! handles the wire format, the network and the encryption of configs.
 
 use std::sync::Arc;
 

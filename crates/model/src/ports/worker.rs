@@ -1,8 +1,8 @@
 //! The worker queue port: workers, which have no address of their own, lease an agent's turns here and return the
 //! output.
 //!
-//! A worker *leases* a turn and keeps the lease by regular contact. The queue knows turns, leases and credentials; the
-//! front knows HTTP. An agent whose turns run on workers returns its queue from
+//! A worker *leases* a turn and keeps the lease by regular contact. The queue handles turns, leases and credentials; the
+//! front handles HTTP. An agent whose turns run on workers returns its queue from
 //! [`Agent::desk`](super::agent::Agent::desk).
 
 use std::any::Any;

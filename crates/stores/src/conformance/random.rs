@@ -113,7 +113,7 @@ impl World {
         }
     }
 
-    /// Usually at the right place, as far as `model` knows.
+    /// Usually at the position that `model` expects.
     fn append(&mut self, model: Option<&LogHead>, task: TaskId) -> Append {
         let mut expected = model.map_or(0, |head| head.seq.0);
         if self.random.one_in(10) {

@@ -16,7 +16,7 @@ use super::kit::{
 use super::{Factory, Random};
 
 const HOUR: i64 = 3_600_000;
-/// Nothing here takes long; who waits for longer waits in vain.
+/// Longer than any step here takes: a wait that exceeds it has failed.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Both of the two, or `None` if the store has room for one only.
@@ -333,7 +333,7 @@ pub(super) async fn what_a_process_held_when_it_left_is_anybodys(factory: &dyn F
         assert_eq!(store.orphans(None, 10).await.unwrap(), []);
         assert_eq!(store.unfinished(None, 10).await.unwrap().len(), 3);
     }
-    // Each knows what it holds itself.
+    // Each lists the turns it holds.
     assert_eq!(a.held(None, 10).await.unwrap(), [(held, Epoch(2))]);
     assert_eq!(b.held(None, 10).await.unwrap(), [(ours, Epoch(2)), (taken, Epoch(2))]);
     assert_eq!(b.held(None, 1).await.unwrap(), [(ours, Epoch(2))]);
@@ -342,7 +342,7 @@ pub(super) async fn what_a_process_held_when_it_left_is_anybodys(factory: &dyn F
     hears(&mut to_b, Hint::Gone).await;
     assert_eq!(b.orphans(None, 10).await.unwrap(), [(held, Epoch(2))]);
     assert_eq!(b.orphans(Some(held), 10).await.unwrap(), []);
-    // Who appends with an epoch holds it; who asks does not.
+    // An append with an epoch takes the hold; a read does not.
     assert_eq!(b.orphans(None, 10).await.unwrap(), [(held, Epoch(2))]);
     put(&b, more(held, 1, 1).epoch(3)).await;
     assert_eq!(b.orphans(None, 10).await.unwrap(), []);
@@ -486,7 +486,7 @@ pub(super) async fn removals_and_changes_of_keys_are_counted_for_all(factory: &d
     }
 }
 
-/// For operators: who is there, and as what.
+/// For operators: the replicas and their descriptions.
 pub(super) async fn replicas_are_known_by_what_they_say_of_themselves(factory: &dyn Factory) {
     let Some([a, b]) = two(factory).await else { return };
     a.introduce("{\"version\":\"1\"}".into());

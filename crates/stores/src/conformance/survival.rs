@@ -35,7 +35,7 @@ pub(super) async fn after_reopening_everything_is_there(factory: &dyn Factory) {
         texts: Vec::new(),
     };
     done(&store, everything).await;
-    // Chunks after the last status: the row knows nothing of them.
+    // Chunks after the last status do not change the row.
     put(&store, more(task, 3, 4).epoch(1)).await;
     for n in 0..30 {
         open(&store, |a| a.within("c").is(State::Completed, at(n))).await;

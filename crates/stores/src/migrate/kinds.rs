@@ -1,4 +1,4 @@
-//! The kinds of rows there are, in the order they are carried in: where each is read, written and found again.
+//! The kinds of rows in the order they are copied, each with its functions to read, write and find.
 
 use super::rows::{self, BatchLimits, RowPosition};
 use crate::postgres::import::{ImportError, PostgresImport, Sums};
@@ -10,17 +10,17 @@ pub(super) trait RowKind {
     const NAME: &'static str;
     type Row: PartialEq + std::fmt::Debug + rows::Odd;
 
-    /// A page after a place, in the source's order, each row with its place.
+    /// A page after a position, in the order of the source, each row with its position.
     fn read(
         source: &Export,
         after: Option<&RowPosition>,
         most: BatchLimits,
     ) -> Result<Vec<(RowPosition, Self::Row)>, Error>;
 
-    /// Writes rows within the batch that is open.
+    /// Writes rows within the open batch.
     async fn add(target: &PostgresImport, rows: &[Self::Row], sums: &mut Sums) -> Result<(), ImportError>;
 
-    /// Those of these rows that the target has, as it has them, in the same order.
+    /// The rows of the target with the same keys, in the same order.
     async fn find(target: &PostgresImport, rows: &[Self::Row]) -> Result<Vec<Self::Row>, ImportError>;
 }
 
@@ -33,7 +33,11 @@ macro_rules! kinds {
                 const NAME: &'static str = $name;
                 type Row = rows::$row;
 
-                fn read(source: &Export, after: Option<&RowPosition>, most: BatchLimits) -> Result<Vec<(RowPosition, Self::Row)>, Error> {
+                fn read(
+                    source: &Export,
+                    after: Option<&RowPosition>,
+                    most: BatchLimits,
+                ) -> Result<Vec<(RowPosition, Self::Row)>, Error> {
                     source.$read(after, most)
                 }
                 async fn add(target: &PostgresImport, rows: &[Self::Row], sums: &mut Sums) -> Result<(), ImportError> {
@@ -70,7 +74,7 @@ kinds! {
     Texts(TextRow, "texts"): texts, add_texts, find_texts;
 }
 
-/// Does the same for every kind, in order. Their numbers are remembered by half-done migrations: a new one comes last.
+/// Invokes a macro for every kind, in order. Unfinished migrations store the number of a kind: a new one comes last.
 macro_rules! each_kind {
     ($do:ident) => {
         $do!(crate::migrate::kinds::Names);

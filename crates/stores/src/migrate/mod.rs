@@ -1,16 +1,16 @@
-//! From a data folder to a database: everything that the one has, copied and compared.
+//! Migration of a data folder to a database: everything is copied and then compared.
 //!
 //! ```text
 //!  data folder (locked, read only) ──► rows ──► batches, each one transaction with its place ──► database
 //!                └────────────────── compared, row by row ──────────────────────────────────────────┘
 //! ```
 //!
-//! * What is read is in `sqlite::export`, what is written in `postgres::import`; here is only the order of it (`kinds`), and
-//!   what it means that both are the same (`verify`).
-//! * A migration that was cut off goes on where it was: the database remembers its source and its place. Until the end it is
-//!   closed, so that no replica ever serves half a store.
-//! * Numbers of tasks and of entries stay as they are, so that a reader that has begun a list, a statement or the journal
-//!   goes on with it. Holds do not: a turn's hold is the number of its start in the log (`rows::Task::starts`), and has no
+//! * `sqlite::export` reads, `postgres::import` writes; this module has the order of the rows (`kinds`) and the comparison
+//!   (`verify`).
+//! * An interrupted migration continues at the same position: the database stores its source and its position. Replicas
+//!   cannot open the database before the end, so that none ever serves half a store.
+//! * Numbers of tasks and of entries do not change, so that a reader can continue a list, a statement or the journal
+//!   afterwards. Holds do not: a turn's hold is the number of its start in the log (`rows::TaskRow::starts`), and has no
 //!   holder at first.
 
 mod kinds;
@@ -35,7 +35,7 @@ pub struct Options {
     pub from: PathBuf,
     pub to: postgres::Options,
     pub batch: BatchLimits,
-    /// Values that replicas must agree on from the beginning: see [`postgres::Store::remember`].
+    /// Values that replicas must agree on from the beginning: see [`postgres::PostgresStore::remember`].
     pub notes: Vec<(String, String)>,
 }
 
@@ -45,18 +45,18 @@ impl Options {
     }
 }
 
-/// How it goes.
+/// Progress of a migration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MigrationStep {
-    /// An earlier migration of the same data was cut off, and goes on.
+    /// An interrupted migration of the same data continues.
     Resumed,
-    /// So many rows of a kind are copied, by this process.
+    /// Number of rows of a kind that this process has copied.
     Copied { what: &'static str, rows: u64 },
-    /// So many are compared.
+    /// Number of rows of a kind that were compared.
     Compared { what: &'static str, rows: u64 },
 }
 
-/// Why nothing came of it.
+/// The reason a migration failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(transparent)]
@@ -88,9 +88,9 @@ pub enum Error {
     NotThis,
 }
 
-/// Copies everything, or the rest of it, and compares. Replicas may open the database when the summary says that both are the
-/// same; when it does not, they may not.
-pub async fn run(options: &Options, mut tell: impl FnMut(MigrationStep)) -> Result<Summary, Error> {
+/// Copies everything, or the rest after an interruption, and compares. Replicas can open the database only if the summary
+/// has no differences.
+pub async fn run(options: &Options, tell: &mut dyn FnMut(MigrationStep)) -> Result<Summary, Error> {
     let source = Export::open(&options.from)?;
     let print = source.fingerprint().map_err(read)?;
     let target = PostgresImport::connect(&options.to).await?;
@@ -113,8 +113,8 @@ pub async fn run(options: &Options, mut tell: impl FnMut(MigrationStep)) -> Resu
             (found.phase, found.place)
         }
     };
-    copy_all(&source, &target, from, options.batch, &mut tell).await?;
-    let summary = verify::compare(&source, &target, options.batch, &mut tell).await?;
+    copy_all(&source, &target, from, options.batch, tell).await?;
+    let summary = verify::compare(&source, &target, options.batch, tell).await?;
     if summary.is_same() {
         let highest = source.highest().map_err(read)?;
         target.finish(highest, &options.notes).await.map_err(write)?;
@@ -122,24 +122,24 @@ pub async fn run(options: &Options, mut tell: impl FnMut(MigrationStep)) -> Resu
     Ok(summary)
 }
 
-/// Compares what is there with what is here, and changes nothing. After replicas have served, it is no longer the same.
-pub async fn verify(options: &Options, mut tell: impl FnMut(MigrationStep)) -> Result<Summary, Error> {
+/// Compares source and target without changes. They differ as soon as a replica has served.
+pub async fn verify(options: &Options, tell: &mut dyn FnMut(MigrationStep)) -> Result<Summary, Error> {
     let source = Export::open(&options.from)?;
     let target = PostgresImport::connect(&options.to).await?;
     match target.found().await.map_err(write)? {
         None => Err(Error::Nothing),
         Some(found) if found.source != source.fingerprint().map_err(read)? => Err(Error::NotThis),
-        Some(_) => verify::compare(&source, &target, options.batch, &mut tell).await,
+        Some(_) => verify::compare(&source, &target, options.batch, tell).await,
     }
 }
 
-/// Every kind from where the last process stopped.
+/// Copies every kind, from the position where the last process stopped.
 async fn copy_all(
     source: &Export,
     target: &PostgresImport,
     (phase, place): (i16, Option<RowPosition>),
     batch: BatchLimits,
-    tell: &mut impl FnMut(MigrationStep),
+    tell: &mut dyn FnMut(MigrationStep),
 ) -> Result<(), Error> {
     let mut at = 0;
     let mut place = place;
@@ -162,7 +162,7 @@ async fn copy<K: RowKind>(
     phase: i16,
     mut place: Option<RowPosition>,
     batch: BatchLimits,
-    tell: &mut impl FnMut(MigrationStep),
+    tell: &mut dyn FnMut(MigrationStep),
 ) -> Result<(), Error> {
     let mut copied = 0;
     loop {

@@ -1,4 +1,4 @@
-//! Rows of a migration, in a form of neither store: read from the one so that the other can write them.
+//! Rows of a migration, independent of either store: read from SQLite, written to PostgreSQL.
 
 use std::fmt;
 
@@ -27,8 +27,8 @@ pub(crate) struct TaskRow {
     pub(crate) row: IndexRow,
     /// The length of its log.
     pub(crate) seq: u64,
-    /// How often a turn was started in its log, which is what tells holds apart in a store of many processes. A store of one
-    /// process counts its own starts instead, and that number means nothing elsewhere.
+    /// Number of turn starts in its log, which is the epoch of a hold in a shared store. A store of one process counts its
+    /// own starts instead; that number is not migrated.
     pub(crate) starts: u64,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct ListingRow {
     pub(crate) context: ContextId,
 }
 
-/// A timer; its kind as a number, whatever it means.
+/// A timer, with the code of its kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TimerRow {
     pub(crate) task: TaskId,
@@ -67,14 +67,14 @@ pub(crate) struct AliasRow {
     pub(crate) task: TaskId,
 }
 
-/// A key that a caller is known by, as it is written.
+/// An access key, in its stored form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AccessRow {
     pub(crate) id: String,
     pub(crate) row: String,
 }
 
-/// One use of an idempotency key, in the hour it is kept under.
+/// One use of an idempotency key, in the hour it is stored under.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KeyUseRow {
     pub(crate) hour: i64,
@@ -88,7 +88,7 @@ pub(crate) struct BlobRow {
     pub(crate) bytes: Bytes,
 }
 
-/// That a task uses a blob.
+/// A reference from a task to a blob.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BlobUse {
     pub(crate) task: TaskId,
@@ -147,7 +147,7 @@ pub(crate) struct AccountBalance {
     pub(crate) balance: i64,
 }
 
-/// A text that is found by its words, which are told from it.
+/// A searchable text. Its index is computed from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TextRow {
     pub(crate) shelf: String,
@@ -156,7 +156,7 @@ pub(crate) struct TextRow {
     pub(crate) body: String,
 }
 
-/// The highest numbers given out; later rows count on from there.
+/// The highest numbers in use; later rows continue from there.
 pub(crate) struct Highest {
     pub(crate) task: i64,
     pub(crate) name: i32,
@@ -166,16 +166,16 @@ pub(crate) struct Highest {
 /// A contradiction in a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum JournalMismatch {
-    /// An entry's postings do not come to nothing.
+    /// The postings of an entry do not sum to zero.
     Entry { no: i64 },
     /// The amount and the balance before do not add up to the balance after.
     Posting { account: String, entry_no: i64, balance: i64 },
-    /// An account's postings do not come to what is on it.
+    /// The postings of an account do not sum to its balance.
     Account { name: String, balance: i64 },
 }
 
 impl JournalMismatch {
-    /// As both stores select it: an account, an entry, and the balance that is written there.
+    /// From the columns both stores select: account, entry, and the stored balance.
     pub(crate) fn new(account: Option<String>, entry_no: Option<i64>, balance: i64) -> JournalMismatch {
         match (account, entry_no) {
             (Some(account), Some(entry_no)) => JournalMismatch::Posting { account, entry_no, balance },
@@ -235,7 +235,7 @@ impl Odd for BlobRow {
     }
 }
 
-/// How far a walk over one kind of rows has come: the key of the last one, in the source's own order.
+/// Position of a scan over one kind of rows: the key of the last row, in the order of the source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RowPosition {
     pub(crate) numbers: Vec<i64>,
@@ -255,18 +255,18 @@ impl RowPosition {
         RowPosition { numbers: numbers.to_vec(), bytes: bytes.to_vec() }
     }
 
-    /// The number at this position of a place; before every number where there is none.
+    /// The number at this index of a position; the lowest number if there is none.
     pub(crate) fn at(place: Option<&RowPosition>, position: usize) -> i64 {
         place.and_then(|place| place.numbers.get(position).copied()).unwrap_or(i64::MIN)
     }
 
-    /// The text of a place; where there is none the empty one, which is before every other.
+    /// The text of a position; the empty text, which sorts first, if there is none.
     pub(crate) fn text(place: Option<&RowPosition>) -> String {
         place.map_or_else(String::new, |place| String::from_utf8_lossy(&place.bytes).into_owned())
     }
 }
 
-/// How much is read, and written in one transaction, at most. A row is never parted.
+/// The most that is read and written in one transaction. A row is never split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchLimits {
     pub rows: usize,

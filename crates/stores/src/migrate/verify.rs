@@ -1,5 +1,5 @@
-//! Whether two stores hold the same: as many rows of every kind, each the same; logs without holes that are the same byte by
-//! byte and fold to the same task; counters that say what there is; and a journal whose balances come of its amounts.
+//! Compares two stores: the number of rows of every kind and each row; logs, which have no gaps, are equal byte by byte and
+//! fold to the same task; counters, which match their rows; and the journal, whose balances are the sums of its amounts.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use super::{COUNT, Error, MigrationStep, read, write};
 use crate::postgres::import::PostgresImport;
 use crate::sqlite::export::Export;
 
-/// Differences that are told one by one, of each sort; the rest is counted.
+/// Differences of each kind that are described one by one; the rest is counted.
 const SHOWN: usize = 5;
 
 /// The result of a comparison.
@@ -28,13 +28,13 @@ pub struct Summary {
     pub differences: Vec<String>,
 }
 
-/// One kind of things that were compared.
+/// The comparison of one kind of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SummaryLine {
     pub what: &'static str,
     pub from: u64,
     pub to: u64,
-    /// How many are missing or not the same.
+    /// How many are missing or different.
     pub different: u64,
 }
 
@@ -73,7 +73,7 @@ fn short(hash: &str) -> &str {
     hash.get(..12).unwrap_or(hash)
 }
 
-/// Words about what was found, bounded.
+/// Descriptions of findings, at most [`SHOWN`].
 #[derive(Default)]
 struct Words {
     told: Vec<String>,
@@ -102,7 +102,7 @@ pub(super) async fn compare(
     source: &Export,
     target: &PostgresImport,
     batch: BatchLimits,
-    tell: &mut impl FnMut(MigrationStep),
+    tell: &mut dyn FnMut(MigrationStep),
 ) -> Result<Summary, Error> {
     let (from, to) = (source.totals().map_err(read)?, target.totals().await.map_err(write)?);
     let mut lines: Vec<SummaryLine> = NAMES
@@ -142,7 +142,7 @@ pub(super) async fn compare(
     differences.extend(mine.iter().map(words));
     lines.push(SummaryLine { what: "wrong counters", from: 0, to: mine.len() as u64, different: mine.len() as u64 });
 
-    // Balances are carried as they are, so only what the source has not is a difference.
+    // Balances are copied unchecked: only a mismatch that the source does not have is a difference.
     let (kept, mine) = (source.wrong().map_err(read)?, target.wrong().await.map_err(write)?);
     remarks.extend(kept.iter().map(ToString::to_string));
     let new: Vec<String> = mine.iter().filter(|wrong| !kept.contains(wrong)).map(ToString::to_string).collect();
@@ -162,12 +162,12 @@ struct Met {
     remarks: Words,
 }
 
-/// Looks for every row of the source in the target. With as many rows on both sides, that is all there is to be the same.
+/// Finds every row of the source in the target. With the same number of rows on both sides, both are equal.
 async fn rows<K: RowKind>(
     source: &Export,
     target: &PostgresImport,
     batch: BatchLimits,
-    tell: &mut impl FnMut(MigrationStep),
+    tell: &mut dyn FnMut(MigrationStep),
 ) -> Result<Met, Error> {
     let (mut place, mut compared, mut met) = (None::<RowPosition>, 0, Met::default());
     loop {
@@ -175,7 +175,7 @@ async fn rows<K: RowKind>(
             K::read(source, place.as_ref(), batch).map_err(read)?.into_iter().unzip();
         let Some(last) = places.into_iter().next_back() else { return Ok(met) };
         let found = K::find(target, &rows).await.map_err(write)?;
-        // In the same order, so what is missing shifts the rest: it is looked for from where the last one was.
+        // Both are in the same order: the search for a row begins after the previous match.
         let mut rest = &found[..];
         for row in &rows {
             if let Some(odd) = row.odd() {
@@ -196,7 +196,7 @@ async fn rows<K: RowKind>(
     }
 }
 
-/// Enough of a row to find it by.
+/// The beginning of a row's debug output.
 fn brief(row: &impl fmt::Debug) -> String {
     let text = format!("{row:?}");
     if text.chars().count() <= 200 { text } else { text.chars().take(199).chain(['…']).collect() }
@@ -216,7 +216,7 @@ async fn logs(
     source: &Export,
     target: &PostgresImport,
     batch: BatchLimits,
-    tell: &mut impl FnMut(MigrationStep),
+    tell: &mut dyn FnMut(MigrationStep),
 ) -> Result<Compared, Error> {
     let mut compared = Compared {
         tasks: 0,
@@ -285,7 +285,7 @@ struct Reading {
     fold: Option<Box<Task>>,
     /// The first gap or row that cannot be read.
     hole: Option<String>,
-    /// Why it is no task's log; from there on it is not folded.
+    /// The reason it is not a task's log; it is not folded after that.
     refused: Option<String>,
 }
 

@@ -510,7 +510,7 @@ impl<'a> CommitGroup<'a> {
                 }
             }
             PushChange::Over { id, edition, epoch, .. } => {
-                // No other replica delivers it, so none has to be told.
+                // No other replica delivers it, so none needs a hint.
                 if let Some(config) = self.configs.get_mut(&(task, id.clone()))
                     && config.now.as_ref().is_some_and(|now| now.is_held(*edition, *epoch))
                 {
@@ -551,7 +551,7 @@ impl<'a> CommitGroup<'a> {
             && !self.configs.values().any(ConfigEntry::is_changed)
     }
 
-    /// Writes it all and commits, beginning first if nothing was read. Answers whether another replica is there to be told.
+    /// Writes it all and commits, beginning first if nothing was read. Answers whether another replica needs a hint.
     pub(super) async fn write(&self, db: &Conn, slot: i32, begin: bool, pass: Pass) -> Result<bool, Unwritten> {
         let mut tally = CounterSums::default();
         tally.add(counters::LOG_ROWS, self.log.len() as i64);

@@ -46,7 +46,7 @@ pub(super) struct ConnectTarget {
     pooled: bool,
     settings: String,
     patience: Duration,
-    /// For messages: where, who, which.
+    /// For messages: address, user and database.
     pub(super) at: String,
     pub(super) user: String,
     pub(super) database: String,
@@ -70,7 +70,7 @@ impl ConnectTarget {
             let hosts = u32::try_from(config.get_hosts().len()).unwrap_or(u32::MAX).max(1);
             config.connect_timeout(patience * 4 / 5 / hosts);
         }
-        // Whole seconds, and at least one: the system knows no others.
+        // The system takes whole seconds, at least one.
         let second = Duration::from_secs(1);
         let (idle, interval) = ((patience / 2).max(second), (patience / 5).max(second));
         config.keepalives(true).keepalives_idle(idle).keepalives_interval(interval).keepalives_retries(5);
@@ -389,7 +389,7 @@ impl Ssl {
         // As libpq has it: `system` means the machine's own roots.
         let roots = roots.filter(|file| file != "system").map(PathBuf::from);
         let (mode, trust) = match mode {
-            // As libpq has it: who names roots wants them looked at.
+            // As in libpq: named roots are verified.
             Some("require") if named => (SslMode::Require, Trust::Authority),
             Some("disable") => (SslMode::Disable, Trust::Anybody),
             Some("allow" | "prefer") => (SslMode::Prefer, Trust::Anybody),

@@ -40,7 +40,7 @@ pub(super) static COUNT: Sql = Sql {
     types: &[Type::INT4_ARRAY, Type::INT2_ARRAY, Type::INT4, Type::INT8_ARRAY],
 };
 
-/// In order, so that two who count in the same rows never wait for each other in a circle.
+/// In order, so that two transactions that count in the same rows never deadlock.
 #[derive(Default)]
 pub(super) struct CounterSums(BTreeMap<(i32, i16), i64>);
 

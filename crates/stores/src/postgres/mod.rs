@@ -8,12 +8,12 @@
 //!  reads ───────────────────────► read pool ───────┘
 //! ```
 //!
-//! * One writer per replica (`writer`), many commits per transaction; `apply` decides them in memory under row locks, which is
-//!   what lets replicas write to the same tasks, and `tables` writes what became of them. `counters` sums up what a group
-//!   changed, `purge` takes tasks out again, `push` keeps the webhooks' rows. The writer's SQL is in `statements`.
+//! * One writer per replica (`writer`), many commits per transaction; `apply` decides them in memory under row locks, so that
+//!   replicas can write to the same tasks, and `tables` writes the result. `counters` sums up the changes of a group, `purge`
+//!   removes tasks, `push` stores the rows of webhooks. The writer's SQL is in `statements`.
 //! * Reads (`read`, `list`) are single statements and share a few connections (`read_pool`).
-//! * `replica` keeps this process's lease and says who is gone; `notify` tells the others what happened here. Both are about
-//!   speed: what is right is decided by locks, lengths and epochs in the database.
+//! * `replica` renews this process's lease and detects replicas that are gone; `notify` sends hints of changes to the others.
+//!   Both are about speed: locks, lengths and epochs in the database decide correctness.
 //! * The log has one row per commit and task; lists have a row per view; see `migrations/0001.sql`.
 //!
 //! Nothing here decodes an event on its way in: a payload is bytes until it is read.

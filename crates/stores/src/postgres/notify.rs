@@ -2,7 +2,7 @@
 //!
 //! They are sent after a group's commit and on a connection of their own: NOTIFY within the transaction would take a lock
 //! that all of the database's writers share. While one notification is on its way, later changes gather. A hint that is lost
-//! costs time and nothing else, so every buffer here is small, and a reader that missed a hint is told so.
+//! costs time and nothing else, so every buffer here is small, and a reader that missed a hint gets `Hint::Missed`.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -31,7 +31,7 @@ static NOTIFY: Sql = Sql {
     types: &[Type::TEXT_ARRAY],
 };
 
-/// Tasks with changes that wait. Above this number the others are told that they missed hints.
+/// Tasks with changes that wait. Above this number the others receive `Hint::Missed` instead.
 const WAITING: usize = 4096;
 /// Hints that wait for the engine.
 const HEARD: usize = 4096;

@@ -1,9 +1,9 @@
-//! Who shares the store: this process's own lease, and who of the others is gone.
+//! Replicas of a shared store: the lease of this process, and which of the others are gone.
 //!
 //! A replica has a row with the time of its last sign of life, on the database's clock. It is gone when the row says that it
-//! left, or when that time is older than the lease. Two things keep the living from being taken for dead: for one lease
-//! after the database has started none is, because none could renew its lease; and a replica that was cut off judges none
-//! for one lease. All of this only saves work: epochs decide between two replicas that believe to hold the same turn.
+//! left, or when that time is older than the lease. Two rules protect live replicas: for one lease after the database has
+//! started no replica counts as gone, because none could renew its lease; and a replica that was cut off declares no other
+//! gone for one lease. This only saves work: epochs decide between two replicas that both claim the same turn.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ const LEAST_SILENCE: Duration = Duration::from_secs(2);
 const KEPT: &str = "1 hour";
 /// Looking for such rows once in so many beats is enough.
 const CLEAN_EVERY: u32 = 300;
-/// How much the clocks' distance must change to be believed: less is the network's unevenness.
+/// The smallest change of the clock difference that is applied; smaller changes are network jitter.
 const JITTER_MS: i64 = 5;
 /// Clock samples that are compared; of them the one with the shortest round trip counts.
 const SAMPLES: usize = 8;
@@ -176,7 +176,7 @@ impl Replica {
     fn renew(&self, sent: Instant, ran_out: bool) -> bool {
         let ran_out = ran_out || !self.is_within_lease(sent);
         if ran_out {
-            // Before the time is moved on: who sees the new time sees the new number, too.
+            // Before the time is updated: a reader of the new time also reads the new number.
             self.leases.fetch_add(1, Ordering::AcqRel);
         }
         let sent_ms = sent.saturating_duration_since(self.entered).as_millis() as u64;
@@ -210,7 +210,8 @@ async fn until_leaving(leaving: &mut watch::Receiver<bool>) {
     let _ = leaving.wait_for(|leaving| *leaving).await;
 }
 
-/// Keeps the lease, and hears what the others say. One connection for both: who cannot renew is not notified either.
+/// Renews the lease and receives the notifications of other replicas. Both use one connection: a replica that cannot renew
+/// is not notified either.
 pub(super) struct LeaseKeeper {
     pub(super) replica: Arc<Replica>,
     pub(super) target: Arc<ConnectTarget>,

@@ -23,7 +23,7 @@ use super::{Options, PostgresOpenError, PostgresStore, schema, statements};
 mod doubt;
 mod silence;
 
-/// Nothing here takes long; who waits for longer waits in vain.
+/// Longer than any step here takes: a wait that exceeds it has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn opening() -> Append {
@@ -219,7 +219,7 @@ const CUT_AT_BEGIN: u8 = 1;
 /// Passes on nothing, either way, as if the cable were out.
 const HOLD: u8 = 2;
 
-/// A proxy before the database. What it is told to do to one connection it does once.
+/// A proxy before the database. It applies a fault to one connection, once.
 async fn proxy(port: u16) -> (u16, Arc<AtomicU8>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let own = listener.local_addr().unwrap().port();
@@ -334,7 +334,7 @@ async fn who_stops_in_the_middle_of_a_transaction_does_not_keep_its_locks() {
         ConnectTarget::new(&database.url(), false, &options(database.url())).unwrap().connect().await.unwrap();
     stopped.begin().await.unwrap();
     stopped.query(&statements::TASKS, [&vec![task.0]]).await.unwrap();
-    // It waits for the lock until the server ends who has it.
+    // It waits for the lock until the server ends the holder.
     assert_eq!(store.commit(one(more(task, 1))).await, Outcome::Done);
     assert!(stopped.run("SELECT 1").await.is_err());
 }

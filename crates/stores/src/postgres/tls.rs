@@ -1,4 +1,4 @@
-//! TLS as users of libpq know it. The library knows whether to encrypt; whom to believe is decided here.
+//! TLS with the options of libpq. The library decides whether to encrypt; this module decides which servers to trust.
 
 use std::path::Path;
 use std::sync::Arc;

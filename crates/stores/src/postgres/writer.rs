@@ -1,11 +1,11 @@
-//! The writer: takes what waits, makes a group of it, and answers each commit after the group's flush. The more is going on,
-//! the larger the groups and the cheaper a commit.
+//! The writer: takes the waiting commits, makes a group of them, and answers each commit after the group's flush. Under load
+//! groups are larger and a commit is cheaper.
 //!
 //! A fault of the connection decides the outcome of a commit. Before COMMIT was sent, nothing has happened, and the
 //! group is done again on another connection, for a while. After that the next connection decides it by the `fence`: the
-//! group has happened, or it is done again. Only what cannot be decided within the store's bound is told to be unknown, and
-//! `TaskLog::decided` says when a read proves something again. Trouble fails a group, never the writer: it is noted for
-//! `health`, and the next group tries again.
+//! group has happened, or it is done again. A commit that cannot be decided within the store's time limit is answered as unknown,
+//! and `TaskLog::decided` resolves when a read is conclusive again. An error fails a group, never the writer: `health`
+//! reports it, and the next group tries again.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -87,7 +87,7 @@ struct Writer {
     carried: Option<Instant>,
 }
 
-/// Why a group did not happen, as far as one knows.
+/// The reason a group failed, as far as it is known.
 struct Stop {
     failure: Failure,
     /// COMMIT was on its way, and what became of it is not known.

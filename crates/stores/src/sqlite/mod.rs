@@ -7,10 +7,10 @@
 //!  reads ────────────────────────────────► pool ───────┘
 //! ```
 //!
-//! * One writer thread (`writer`), many commits per transaction; `apply` checks and writes one commit, `counters` sums
-//!   up what a group changed, `purge` takes tasks out again, `push` keeps the webhooks' rows, `records` records and the journal. All SQL of the
-//!   writer is in `statements`.
-//! * Reads (`read`, `list`) run on a few connections (`pool`) wherever they were asked for.
+//! * One writer thread (`writer`), many commits per transaction; `apply` checks and writes one commit, `counters` sums up the
+//!   changes of a group, `purge` removes tasks, `push` stores the rows of webhooks, `records` stores records and the journal.
+//!   All SQL of the writer is in `statements`.
+//! * Reads (`read`, `list`) run on a few connections (`pool`).
 //! * The log has one row per commit and task, the chunks of a turn being one row once it is over; until then they are in
 //!   the `tail`. Lists have a row per view; see `migrations/0001.sql`.
 //!

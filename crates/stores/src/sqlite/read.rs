@@ -1,6 +1,6 @@
 //! Reads of single tasks, keys, blobs and timers. Lists are in `list.rs`, push configs in `push.rs`.
 //!
-//! A log is read through [`log_after`] alone: only that knows whether its last events are in the log or in the tail.
+//! A log is read through [`log_after`] alone: it finds the last events in the log or in the tail.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -310,7 +310,7 @@ pub(super) fn statement(
     let Some((account, mut next)) = found.optional()? else { return Ok(Vec::new()) };
     let before = before.map_or(i64::MAX, |before| i64::try_from(before).unwrap_or(i64::MAX));
     let mut entries = tx.prepare_cached("SELECT id, at, body, postings FROM entry WHERE no = ?1")?;
-    // A later page names an entry of this account, and that entry knows the one before it.
+    // A later page names an entry of this account, and that entry refers to the one before it.
     if next >= before {
         let known = entries.query_row(params![before], |row| posted(row, 3)).optional()?.unwrap_or_default();
         next = known.iter().find(|posted| posted.0 == account).map_or(next, |posted| posted.3);

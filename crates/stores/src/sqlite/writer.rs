@@ -37,7 +37,7 @@ impl Drop for DropGuard<'_> {
     }
 }
 
-/// Runs until the queue is closed and empty. `ready` is told whether the statements could be prepared.
+/// Runs until the queue is closed and empty. `ready` receives whether the statements could be prepared.
 pub(super) fn run(
     db: Connection,
     ledger: PositionFile,
@@ -98,7 +98,7 @@ struct Writer<'a> {
     emptied: Option<Instant>,
 }
 
-/// Why a transaction did not happen, as far as one knows.
+/// The reason a transaction failed, as far as it is known.
 struct Failure {
     error: rusqlite::Error,
     /// It failed in the COMMIT itself: what is on the disk is not known for sure.

@@ -55,7 +55,7 @@ impl Append {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opening {
     pub context: ContextId,
-    /// The caller knows this context to be new: made by us in this very call.
+    /// The context is new: it was created in this call.
     pub fresh_context: bool,
     pub tenant: Arc<str>,
     pub agent: Arc<str>,

@@ -104,7 +104,7 @@ pub struct Timer {
 pub enum TimerKind {
     /// The turn has run for too long.
     TurnTimeout,
-    /// A deadline that the task's product knows.
+    /// A deadline of the task's product.
     Deadline,
 }
 

@@ -23,7 +23,7 @@ use crate::postgres::{Options, PostgresStore};
 enum Mishap {
     /// The server gets it, and the client is cut off at once.
     CutAtOnce,
-    /// The server gets it and answers, and the client is cut off instead of being told.
+    /// The server receives it and answers; the client is cut off before the answer.
     CutBeforeAnswer,
     /// It is lost, and both ends are cut off.
     Never,
@@ -236,7 +236,7 @@ async fn what_a_commit_is_answered_is_what_became_of_it() {
     }
 }
 
-/// Others are told of what happened in doubt as of anything else.
+/// Other replicas get hints of commits in doubt like of any other.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_happened_in_doubt_is_told_to_the_others() {
     let database = Cluster::shared().database();
