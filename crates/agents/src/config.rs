@@ -8,13 +8,13 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
+use model::OnOff;
 use model::ports::Future;
 use model::ports::agent::{Agent, Profile, Restart};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, DeserializeOwned, DeserializeSeed, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
-use systems::OnOff;
 
 use crate::limited::Limited;
 use crate::powers::{self, Field, Power, plain};
@@ -101,7 +101,7 @@ pub trait KindOptions: fmt::Debug + Send + Sync + 'static {
 }
 
 /// The default profile of a configured agent: reads and writes any media type, streams, and has no skills.
-pub(crate) fn profile(name: &str, description: impl Into<String>, restart: Restart) -> Profile {
+pub fn profile(name: &str, description: impl Into<String>, restart: Restart) -> Profile {
     let any = || vec!["*/*".to_owned()];
     Profile {
         name: name.into(),

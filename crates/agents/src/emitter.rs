@@ -13,17 +13,17 @@ use futures_util::stream::BoxStream;
 use model::ports::Future;
 use model::ports::agent::{AgentEvent, AgentMessage, EndState, TurnEnd};
 
-pub(crate) struct Emitter(Arc<Mutex<VecDeque<AgentEvent>>>);
+pub struct Emitter(Arc<Mutex<VecDeque<AgentEvent>>>);
 
 impl Emitter {
     /// Emits, and returns once the emission was taken.
-    pub(crate) async fn say(&self, emission: AgentEvent) {
+    pub async fn say(&self, emission: AgentEvent) {
         self.push(emission);
         // The stream polls the function again once it has handed everything over: no waker is needed.
         std::future::poll_fn(|_| if self.is_heard() { Poll::Ready(()) } else { Poll::Pending }).await;
     }
 
-    pub(crate) async fn end(&self, state: EndState, words: Option<AgentMessage>) {
+    pub async fn end(&self, state: EndState, words: Option<AgentMessage>) {
         self.say(AgentEvent::End(TurnEnd { state, words })).await;
     }
 
@@ -45,7 +45,7 @@ impl Emitter {
 }
 
 /// The stream of the emissions of `talk`.
-pub(crate) fn emit<F, T>(talk: F) -> BoxStream<'static, AgentEvent>
+pub fn emit<F, T>(talk: F) -> BoxStream<'static, AgentEvent>
 where
     F: FnOnce(Emitter) -> T,
     T: std::future::Future<Output = ()> + Send + 'static,

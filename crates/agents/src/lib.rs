@@ -20,7 +20,7 @@ pub mod delegation;
 #[cfg(test)]
 mod docs_tests;
 pub mod echo;
-mod emitter;
+pub mod emitter;
 mod events;
 #[cfg(test)]
 mod fake_server;
@@ -38,7 +38,6 @@ pub mod scripted;
 mod secret;
 mod shell;
 mod sse;
-pub mod system;
 #[cfg(test)]
 mod testing;
 mod text_accumulator;

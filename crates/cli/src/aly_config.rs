@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 use anyhow::{Context, anyhow, bail};
 use model::ports::Future;
-use model::ports::storekeeper::{self, Needs, Storekeeper};
 use model::{Content, Fault, Message, Role, Task, Time};
-use retail::{Error as Refused, Shop};
 use schemars::JsonSchema;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use shop::site::SiteDraft as Draft;
-use shop::{Rules, Slug};
+use shop::admission::{Needs, Storekeeper};
+use shop::service::{Error as Refused, Shop};
+use shop_rules::site::SiteDraft as Draft;
+use shop_rules::{Rules, Slug};
 
 /// The skills of a store agent that need the permission to change orders.
 const GUARDED: [&str; 2] = ["cart-management", "checkout"];
@@ -111,7 +111,7 @@ impl<'de> Deserialize<'de> for Site {
 
 impl Site {
     /// Builds the whole site: a field that the config leaves out does not keep its earlier value.
-    fn make(&self, slug: &str, now: Time) -> anyhow::Result<shop::Site> {
+    fn make(&self, slug: &str, now: Time) -> anyhow::Result<shop_rules::Site> {
         let Told { workspace, title, description, currency, hosts, links, shipping, free_shipping_from, tax } =
             self.0.clone();
         let (workspace, hosts, links) = (Some(workspace), Some(hosts), Some(links));
@@ -143,16 +143,16 @@ impl Aly {
         self.made(Time(0)).map(drop)
     }
 
-    fn made(&self, now: Time) -> anyhow::Result<Vec<shop::Site>> {
+    fn made(&self, now: Time) -> anyhow::Result<Vec<shop_rules::Site>> {
         self.sites.iter().map(|(slug, site)| site.make(slug, now)).collect()
     }
 
     /// The server's settings, before the shops exist.
-    pub(crate) fn settings(&self) -> anyhow::Result<server::products::shop::Aly> {
+    pub(crate) fn settings(&self) -> anyhow::Result<shop::Aly> {
         self.check()?;
         let sites = self.sites.iter().map(|(slug, site)| (slug.clone(), site.0.workspace.as_str().into())).collect();
-        let agent = self.agent.as_deref().unwrap_or(retail::AGENT);
-        let mut all = server::products::shop::Aly::new(agent, Arc::new(Sites(sites)));
+        let agent = self.agent.as_deref().unwrap_or(shop::service::AGENT);
+        let mut all = shop::Aly::new(agent, Arc::new(Sites(sites)));
         all.documentation_url.clone_from(&self.documentation_url);
         if let Some(platform) = &self.platform {
             all.platform.clone_from(platform);
@@ -163,14 +163,14 @@ impl Aly {
     }
 
     /// The configuration of the shops; `base_url` is their public address.
-    pub(crate) fn dealings(&self, base_url: &str) -> retail::Config {
+    pub(crate) fn dealings(&self, base_url: &str) -> shop::service::Config {
         let usual = Rules::default();
         let ms = |seconds: Option<u32>, usual: u64| seconds.map_or(usual, |seconds| u64::from(seconds) * 1_000);
         let rules = Rules {
             cart_ms: ms(self.cart_ttl_s, usual.cart_ms),
             checkout_ms: ms(self.checkout_ttl_s, usual.checkout_ms),
         };
-        retail::Config { rules, base_url: base_url.to_owned() }
+        shop::service::Config { rules, base_url: base_url.to_owned() }
     }
 
     /// Creates the config's sites, or updates them.
@@ -215,7 +215,7 @@ impl Storekeeper for Sites {
     }
 
     /// No site has its own host.
-    fn shop<'a>(&'a self, _host: &'a str) -> Future<'a, Result<Option<storekeeper::ShopCard>, Fault>> {
+    fn shop<'a>(&'a self, _host: &'a str) -> Future<'a, Result<Option<shop::admission::ShopCard>, Fault>> {
         Box::pin(async { Ok(None) })
     }
 }
@@ -253,7 +253,8 @@ mod tests {
         let read = |yaml: &str| serde_saphyr::from_str::<Aly>(yaml);
         let aly = read("sites: { acme: ws, hats: { workspace: w2, title: Hats, currency: EUR, shipping: '4.90' } }");
         let sites = aly.unwrap().made(Time(7)).unwrap();
-        let shown = |site: &shop::Site| format!("{} {} {} {}", site.slug, site.workspace, site.title, site.currency);
+        let shown =
+            |site: &shop_rules::Site| format!("{} {} {} {}", site.slug, site.workspace, site.title, site.currency);
         assert_eq!(sites.iter().map(shown).collect::<Vec<_>>(), ["acme ws acme USD", "hats w2 Hats EUR"]);
         let wrong = read("sites: { acme: { workspace: w, titel: x } }").unwrap_err().to_string();
         assert!(wrong.contains("titel"), "{wrong}");
@@ -266,7 +267,7 @@ mod tests {
     #[test]
     fn times_have_limits() {
         let own = Aly::default();
-        assert_eq!((&*own.settings().unwrap().agent, own.has_shops()), (retail::AGENT, true));
+        assert_eq!((&*own.settings().unwrap().agent, own.has_shops()), (shop::service::AGENT, true));
         let named = Aly { agent: Some("mine".into()), access_token_s: Some(60), ..Aly::default() };
         let settings = named.settings().unwrap();
         assert_eq!((&*settings.agent, settings.oauth.access_s, named.has_shops()), ("mine", 60, false));

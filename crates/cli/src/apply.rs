@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use clap::Args;
+use gateway::admin::Secret;
 use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
-use server::admin::Secret;
-use server::products::systems::admin::apply_request;
-use server::resources::Document;
+use systems::admin::apply_request;
+use systems::resources::Document;
 
 use crate::command::{Output, Whereabouts};
 use crate::config::{Found, secret};

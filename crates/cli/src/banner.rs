@@ -4,8 +4,8 @@
 use std::io::Write;
 use std::net::SocketAddr;
 
-use server::Server;
-use server::admin::FirstKey;
+use gateway::Server;
+use gateway::admin::FirstKey;
 
 use crate::plan::Plan;
 use crate::store::Place;

@@ -52,7 +52,7 @@ pub(crate) struct Config {
     #[schemars(skip)]
     pub(crate) written: BTreeMap<String, Value>,
     /// Graphs of agents that are agents themselves, by name. Default none.
-    pub(crate) systems: systems::Systems,
+    pub(crate) systems: systems_graph::Systems,
     /// The form of agent cards. Default `hybrid`.
     pub(crate) card: Option<Card>,
     /// Refuse requests that do not say `A2A-Version`. Default false.
@@ -175,7 +175,7 @@ pub(crate) enum LanggraphProfile {
     Current,
 }
 
-impl From<LanggraphProfile> for dialects::langgraph::Profile {
+impl From<LanggraphProfile> for assistants::langgraph::Profile {
     fn from(profile: LanggraphProfile) -> Self {
         match profile {
             LanggraphProfile::Documented => Self::Documented,

@@ -3,11 +3,11 @@
 //! The stock is added once, so that items sold since stay sold. Keys are generated once and stay in `demo.json`.
 
 use anyhow::Context;
-use retail::Shop;
 use serde_json::{Map, Value};
-use server::oauth::{NewKey, Oauth};
-use shop::Slug;
-use shop::import::Format;
+use shop::oauth::{NewKey, Oauth};
+use shop::service::Shop;
+use shop_rules::Slug;
+use shop_rules::import::Format;
 
 use crate::aly_config::{Aly, told};
 use crate::demo_market;
@@ -64,7 +64,7 @@ pub(crate) async fn open(shop: &Shop, keys: &Oauth, all: &Map<String, Value>) ->
     if shop.product_count(&site).await.map_err(told)? == 0 {
         shop.import(&site, Format::Json, CATALOGUE).await.map_err(told)?;
     }
-    let reads = dialects::aly::SCOPES.iter().map(|(scope, _)| *scope).filter(|scope| scope.starts_with("read:"));
+    let reads = shop::aly::SCOPES.iter().map(|(scope, _)| *scope).filter(|scope| scope.starts_with("read:"));
     for (name, scopes) in [(TOKEN, Vec::new()), (READ_ONLY, reads.map(str::to_owned).collect())] {
         let secret = all.get(SECTION).and_then(|section| section[name].as_str());
         let secret =
@@ -93,9 +93,14 @@ mod tests {
         let site = config().unwrap();
         site.check().unwrap();
         assert!(site.has_shops());
-        let acme =
-            shop::Site::new(SITE.into(), SITE.into(), "Acme", shop::Currency::check("USD").unwrap(), model::Time(1));
-        let read = shop::import::read(&acme, Format::Json, CATALOGUE, model::Time(1)).unwrap();
+        let acme = shop_rules::Site::new(
+            SITE.into(),
+            SITE.into(),
+            "Acme",
+            shop_rules::Currency::check("USD").unwrap(),
+            model::Time(1),
+        );
+        let read = shop_rules::import::read(&acme, Format::Json, CATALOGUE, model::Time(1)).unwrap();
         assert_eq!((read.products.len(), read.coupons.len()), (7, 1));
     }
 }

@@ -4,11 +4,11 @@
 //! without one, such as that of another replica on the same store, gets its own keys for the same users.
 
 use anyhow::Context;
-use market::capability::{Action, Draft, Status};
-use market::{CapabilityId, UserId, Ut, autonomy};
+use market::service::{Caller, Credentials, Error as Refused, Market, MarketEntity as What, NewKey, NewUser};
+use market_rules::capability::{Action, Draft, Status};
+use market_rules::{CapabilityId, UserId, Ut, autonomy};
 use model::Json;
 use serde_json::{Map, Value};
-use trade::{Caller, Credentials, Error as Refused, Market, MarketEntity as What, NewKey, NewUser};
 
 pub(crate) const SECTION: &str = "uumit";
 
@@ -171,8 +171,8 @@ mod tests {
     use std::sync::Arc;
 
     use engine::Engine;
-    use market::transaction::Status as Step;
-    use trade::{Config, OrderRequest as Wish};
+    use market::service::{Config, OrderRequest as Wish};
+    use market_rules::transaction::Status as Step;
 
     use super::*;
     use crate::demo;

@@ -6,10 +6,10 @@
 use std::path::Path;
 
 use anyhow::Context;
+use gateway::settings::Key;
 use serde_json::{Map, Value};
-use server::products::systems::Orloj;
-use server::settings::Key;
-use systems::Systems;
+use systems::Orloj;
+use systems_graph::Systems;
 
 use crate::{demo, demo_market};
 

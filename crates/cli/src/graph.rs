@@ -6,7 +6,7 @@ use std::io::Write as _;
 
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
-use server::products::systems::admin;
+use systems::admin;
 
 use crate::command::{Serve, Whereabouts};
 use crate::config::Found;
@@ -267,7 +267,7 @@ mod tests {
     use super::*;
 
     fn drawn(system: Value) -> Value {
-        let system: systems::System = serde_json::from_value(system).unwrap();
+        let system: systems_graph::System = serde_json::from_value(system).unwrap();
         let graph = system.check(|_| true).unwrap();
         let mut picture = serde_json::to_value(graph.picture()).unwrap();
         picture["system"] = "article".into();

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow, bail};
+use gateway::Server;
+use gateway::settings::{self, Door, Effect, Issuer, KeySource, Network, RateLimit, Rule, ThrottleLimits, TlsFiles};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use server::Server;
-use server::settings::{self, Door, Effect, Issuer, KeySource, Network, RateLimit, Rule, ThrottleLimits, TlsFiles};
 
 use crate::config::{Limits, secret};
 use crate::plan::Plan;

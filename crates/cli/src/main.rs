@@ -39,7 +39,7 @@ use clap::Parser;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> std::process::ExitCode {
-    server::crypto::install();
+    gateway::crypto::install();
     guardian::install();
     let arguments = command::Arguments::parse();
     let outcome = match arguments.command {

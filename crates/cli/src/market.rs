@@ -4,9 +4,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
+use gateway::admin::Secret;
+use market::admin::{self, Key, MarketOperation};
 use serde_json::Value;
-use server::admin::Secret;
-use server::products::market::admin::{self, Key, MarketOperation};
 
 use crate::command::{Form, Output, Whereabouts};
 use crate::config::{Config, Found};

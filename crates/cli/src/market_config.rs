@@ -3,12 +3,12 @@
 use std::fmt;
 
 use anyhow::{Context, bail};
-use market::{Rate, Ut, autonomy};
+use market::Uumit;
+use market_rules::{Rate, Ut, autonomy};
 use schemars::JsonSchema;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use server::products::market::Uumit;
 
 use crate::config::{nearest, secret};
 use crate::price_config::WrittenBudgets;
@@ -180,7 +180,7 @@ impl Market {
         let usual = autonomy::Limits::default();
         let commission = match &self.commission {
             Some(text) => Rate::parse(text).map_err(|error| anyhow::anyhow!("market.commission: {text:?} {error}"))?,
-            None => trade::Config::default().purchases.commission,
+            None => market::service::Config::default().purchases.commission,
         };
         let per_call = written("per_call", &self.limits.per_call, usual.per_call)?;
         let daily = written("daily", &self.limits.daily, usual.daily)?;
@@ -196,9 +196,10 @@ impl Market {
     }
 
     /// The trade configuration, with its secret. In the demo, automatic parties act.
-    pub(crate) fn config(&self, is_demo: bool) -> anyhow::Result<trade::Config> {
+    pub(crate) fn config(&self, is_demo: bool) -> anyhow::Result<market::service::Config> {
         let (commission, limits) = self.rates()?;
-        let mut config = trade::Config { tenant: self.tenant().into(), limits, ..trade::Config::default() };
+        let mut config =
+            market::service::Config { tenant: self.tenant().into(), limits, ..market::service::Config::default() };
         let rules = &mut config.purchases;
         rules.commission = commission;
         rules.auto_freeze = self.auto_freeze;
@@ -225,7 +226,7 @@ impl Market {
         Ok(config)
     }
 
-    pub(crate) fn settings(&self, market: trade::Market) -> Uumit {
+    pub(crate) fn settings(&self, market: market::service::Market) -> Uumit {
         let usual = Uumit::new(market);
         Uumit {
             invalid_state_code: self.invalid_state_code.unwrap_or(usual.invalid_state_code),
@@ -263,7 +264,7 @@ mod tests {
     fn what_is_left_out_is_the_default() {
         for text in ["market: true\n", "market: {}\n"] {
             let config = read(text).unwrap().config(false).unwrap();
-            let usual = trade::Config::default();
+            let usual = market::service::Config::default();
             assert_eq!(config.purchases, usual.purchases, "{text}");
             assert_eq!((config.limits, config.access_s, &*config.tenant), (usual.limits, usual.access_s, "default"));
             assert_eq!((config.acts_after_ms, config.callback_secret), (None, None));
@@ -286,7 +287,7 @@ mod tests {
         assert_eq!((rules.commission, rules.auto_freeze), (Rate::parse("0.05").unwrap(), true));
         assert_eq!((rules.accept_ms, rules.deliver_ms, rules.confirm_ms), (1_000, 2_000, 3_000));
         assert_eq!((config.limits.per_call.to_string(), config.limits.daily.to_string()), ("0.5".into(), "20".into()));
-        assert_eq!(config.files, trade::FileLimits { file_bytes: 5, per_purchase: 6, user_bytes: 7 });
+        assert_eq!(config.files, market::service::FileLimits { file_bytes: 5, per_purchase: 6, user_bytes: 7 });
         assert!(config.capabilities.review && config.capabilities.private_callbacks);
         assert_eq!(config.agents, [Arc::from("upper"), Arc::from("lower")]);
         market.check_agents(&["echo", "lower", "upper"]).unwrap();

@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use engine::Engine;
+use gateway::admin::{self, AdminRequest, Request, Response};
+use gateway::product;
 use model::State;
 use model::ports::agent::Agent;
 use serde_json::{Value, json};
-use server::admin::{self, AdminRequest, Request, Response};
-use server::product;
 use stores::sqlite;
 
 use crate::command::{Backup, Doctor, Form, Health, Keys, Output, Reload, Restore, Task, TaskList, TaskOne};
@@ -199,7 +199,7 @@ pub(crate) fn keys(command: &Keys) -> anyhow::Result<()> {
                 name: create.name.clone(),
                 tenant: create.tenant.clone(),
                 scopes: create.scopes.clone(),
-                policy_scopes: server::scopes::named_by(&rules).map(str::to_owned).collect(),
+                policy_scopes: gateway::scopes::named_by(&rules).map(str::to_owned).collect(),
                 expires_in_ms: create.expires.map(|time| time.as_millis() as u64),
             };
             let made = ask(&Found::at(&create.whereabouts)?, request)?;
@@ -288,7 +288,7 @@ pub(crate) fn backup(command: &Backup) -> anyhow::Result<()> {
     ask(&found, Request::Backup { to: to.clone() })?;
     let mut out = std::io::stdout();
     writeln!(out, "written to {}; put it back with: rialto restore {}", to.display(), to.display())?;
-    let key = found.key_file.clone().unwrap_or_else(|| found.folder.join(server::courier::SEAL_KEY));
+    let key = found.key_file.clone().unwrap_or_else(|| found.folder.join(gateway::courier::SEAL_KEY));
     if key.is_file() {
         writeln!(out, "keep a copy of {} in another place: the backup's secrets are sealed with it", key.display())?;
     }

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
+use gateway::settings::Key;
 use model::Again;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use server::products::systems::OrlojSystem;
-use server::settings::Key;
-use systems::spec::{A2aAuth, System};
+use systems::OrlojSystem;
+use systems_graph::spec::{A2aAuth, System};
 
 use crate::config::{Config, secret};
 
@@ -123,11 +123,7 @@ enum Role {
 
 impl Orloj {
     /// The server's settings. `systems` are all systems.
-    pub(crate) fn settings(
-        &self,
-        config: &Config,
-        systems: Vec<OrlojSystem>,
-    ) -> anyhow::Result<server::products::systems::Orloj> {
+    pub(crate) fn settings(&self, config: &Config, systems: Vec<OrlojSystem>) -> anyhow::Result<systems::Orloj> {
         for (name, value, least, most) in [
             ("send_wait_max_s", self.send_wait_max_s, 1, 86_400),
             ("body_bytes", self.body_bytes.map(|n| n as u64), 1_024, 1 << 30),
@@ -142,7 +138,7 @@ impl Orloj {
             }
         }
         self.resources.check()?;
-        let mut all = server::products::systems::Orloj::new(systems);
+        let mut all = systems::Orloj::new(systems);
         all.wait_ms = match self.send_mode {
             SendMode::Wait => Some(self.send_wait_max_s.map_or(30 * 60_000, |seconds| seconds * 1_000)),
             SendMode::Return => None,

@@ -5,14 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use server::Settings;
-use server::product::ProductService;
-use server::products::assistants::AssistantsService;
-use server::products::shop;
-use server::products::systems::{Orloj, SystemsService};
-use server::resources::Shelf;
-use server::settings::{CardForm, Key, Timeouts};
+use assistants::AssistantsService;
+use gateway::Settings;
+use gateway::product::ProductService;
+use gateway::settings::{CardForm, Key, Timeouts};
 use stores::{postgres, sqlite};
+use systems::resources::Shelf;
+use systems::{Orloj, SystemsService};
 
 use crate::aly_config::Aly;
 use crate::command::{Auth, Serve};
@@ -114,7 +113,7 @@ impl Plan {
     /// Assistants have an endpoint of their own in the demo and where the config asks for it.
     pub(crate) fn assistants(&self) -> Option<Arc<dyn ProductService>> {
         let wanted = self.config.langgraph.as_ref().map(|wanted| wanted.profile.unwrap_or_default().into());
-        let profile = wanted.or(self.is_demo().then_some(dialects::langgraph::Profile::Documented))?;
+        let profile = wanted.or(self.is_demo().then_some(assistants::langgraph::Profile::Documented))?;
         Some(Arc::new(AssistantsService::new(profile)))
     }
 
@@ -216,6 +215,7 @@ impl Plan {
             agent_ids: agent_ids.collect(),
             products: Vec::new(),
             product_scopes: PRODUCTS.iter().flat_map(|product| product.scopes()).collect(),
+            product_slots: PRODUCTS.iter().flat_map(|product| product.wires()).map(|wire| wire.slot(false)).collect(),
             files: config.files.settings(),
             auth_required: self.needs_key(),
             keys,

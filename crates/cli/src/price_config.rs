@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::{anyhow, bail};
-use market::tariff::{Budget, Fine, Price, Window};
-use market::{UserId, Ut};
+use market::service::{BilledAgent as Priced, BillingTerms as Terms, Budgets};
+use market_rules::tariff::{Budget, Fine, Price, Window};
+use market_rules::{UserId, Ut};
 use model::ports::agent::Agent;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use trade::{BilledAgent as Priced, BillingTerms as Terms, Budgets};
 
 use crate::config::Config;
 use crate::market_config::Market;
@@ -190,7 +190,7 @@ market: { tenant: shop, commission: "0.2", budgets: { per_key: { amount: "20" },
         assert_eq!((price.per_1k_input.to_string().as_str(), seller), ("0.0025", &Some(UserId::from("u_1"))));
         assert!(!prices.agents.contains_key("free"));
         let Terms { tenant, commission, budgets } = &prices.terms;
-        assert_eq!((&**tenant, *commission), ("shop", market::Rate::parse("0.2").unwrap()));
+        assert_eq!((&**tenant, *commission), ("shop", market_rules::Rate::parse("0.2").unwrap()));
         let twenty = Budget { amount: Ut::parse("20").unwrap(), window: Window::Day };
         assert_eq!((budgets.per_key, budgets.per_context), (Some(twenty), Ut::parse("3").ok()));
         assert_eq!(budgets.keys["alice"], Budget { amount: Ut::parse("7").unwrap(), window: Window::Month });
@@ -235,7 +235,7 @@ market: { tenant: shop, commission: "0.2", budgets: { per_key: { amount: "20" },
         assert!(served[0].till().is_some() && served[1].till().is_none());
         assert!(Arc::ptr_eq(&plain[1], &served[1]));
         let extension = &served[0].profile().extensions[0];
-        assert_eq!(extension.uri, trade::PRICE_EXTENSION);
+        assert_eq!(extension.uri, market::service::PRICE_EXTENSION);
         assert_eq!(extension.params.as_ref().unwrap().text(), r#"{"currency":"UT","hold":"1","per_turn":"1"}"#);
     }
 }

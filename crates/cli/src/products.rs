@@ -1,10 +1,10 @@
 //! The products in this binary.
 
-use server::product::ProductKind;
-use server::products::assistants::AssistantsProduct;
-use server::products::market::MarketProduct;
-use server::products::shop::ShopProduct;
-use server::products::systems::SystemsProduct;
+use assistants::AssistantsProduct;
+use gateway::product::ProductKind;
+use market::MarketProduct;
+use shop::ShopProduct;
+use systems::SystemsProduct;
 
 /// Asked in this order for an admin command.
 pub(crate) static PRODUCTS: [&dyn ProductKind; 4] = [&MarketProduct, &SystemsProduct, &ShopProduct, &AssistantsProduct];

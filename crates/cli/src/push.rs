@@ -1,9 +1,9 @@
 //! `rialto push`: shows the state of webhook deliveries, and delivers again.
 
 use clap::{Args, Subcommand, ValueEnum};
+use gateway::admin::Request;
 use model::PushState;
 use serde_json::Value;
-use server::admin::Request;
 
 use crate::command::{Output, Whereabouts};
 use crate::config::Found;

@@ -7,15 +7,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
+use gateway::courier::{AllowedHost, HttpCourier, JWT_KEY, Options, OutboundPolicy, SEAL_KEY, Seal, Signer};
+use model::OnOff;
 use model::limits::PushLimits;
 use schemars::JsonSchema;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use server::courier::{AllowedHost, HttpCourier, JWT_KEY, Options, OutboundPolicy, SEAL_KEY, Seal, Signer};
-use systems::OnOff;
 
 use crate::config::secret;
+use crate::products::PRODUCTS;
 use crate::store::{Opened, same_everywhere};
 
 const HOUR_MS: u64 = 3_600_000;
@@ -184,6 +185,7 @@ impl Push {
         let heard = (!behind_proxy && !address.ip().is_unspecified()).then(|| format!("{scheme}://{address}"));
         let base = public_url.map(|url| url.trim_end_matches('/').to_owned()).or(heard);
         let options = Options {
+            product_wires: PRODUCTS.iter().flat_map(|product| product.wires()).copied().collect(),
             files: base.map(|base| (base, files)),
             // Callers behind a proxy are not on this machine, whatever address we listen on.
             policy: OutboundPolicy { loopback: address.ip().is_loopback() && !behind_proxy, allow: self.allowed()? },
@@ -246,7 +248,7 @@ pub(crate) struct Found<'a> {
     /// Whether callers come through a proxy, as far as the config tells.
     pub(crate) behind_proxy: bool,
     pub(crate) tls: bool,
-    pub(crate) files: server::settings::Files,
+    pub(crate) files: gateway::settings::Files,
     pub(crate) seal: Arc<Seal>,
 }
 

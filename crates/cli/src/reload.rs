@@ -11,16 +11,16 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::bail;
 use engine::Engine;
+use gateway::log::Sink;
+use gateway::product::ProductService;
+use gateway::settings::Settings;
+use gateway::{Serving, admin};
+use market::MarketService;
 use model::{Fault, Kind};
 use serde_json::{Value, json};
-use server::log::Sink;
-use server::product::ProductService;
-use server::products::market::MarketService;
-use server::products::shop::ShopService;
-use server::products::systems::SystemsService;
-use server::resources::{Ask, Draft, Loaded, Refusal, Resource, Shelf, Sort, Verb, Write};
-use server::settings::Settings;
-use server::{Serving, admin};
+use shop::ShopService;
+use systems::SystemsService;
+use systems::resources::{Ask, Draft, Loaded, Refusal, Resource, Shelf, Sort, Verb, Write};
 use tokio::signal::unix::Signal;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -117,7 +117,7 @@ impl Fixed {
 
 /// The open market and its terms. It opens and closes with the server; its terms can change.
 pub(crate) struct Open {
-    pub(crate) market: trade::Market,
+    pub(crate) market: market::service::Market,
     pub(crate) service: Arc<MarketService>,
     config: Market,
     is_demo: bool,
@@ -125,7 +125,7 @@ pub(crate) struct Open {
 
 impl Open {
     pub(crate) async fn start(engine: &Engine, config: Market, is_demo: bool) -> anyhow::Result<Open> {
-        let started = trade::Market::start(engine.clone(), config.config(is_demo)?, true).await;
+        let started = market::service::Market::start(engine.clone(), config.config(is_demo)?, true).await;
         let market = started.map_err(|fault| {
             let cause = fault.cause.as_ref().map_or_else(String::new, |cause| format!(": {cause}"));
             anyhow::anyhow!("cannot open the market: {fault}{cause}")
@@ -135,7 +135,7 @@ impl Open {
     }
 
     /// The market's new terms, if the config sets valid ones.
-    fn next(&self, wanted: Option<Market>) -> anyhow::Result<(Market, trade::Config)> {
+    fn next(&self, wanted: Option<Market>) -> anyhow::Result<(Market, market::service::Config)> {
         let next = match wanted {
             Some(wanted) => wanted.held_to(self.config.tenant()),
             None => self.config.clone(),
@@ -214,7 +214,7 @@ impl Reloader {
                     if let Ok((verb, resource)) = &outcome {
                         tracing::info!("{}/{} {} by {by}", resource.sort.plural(), resource.name, verb.name());
                         if *verb != Verb::Unchanged {
-                            admin::audit_resource(&self.fixed.data, &by, *verb, resource);
+                            systems::resources::audit(&self.fixed.data, &by, *verb, resource);
                         }
                     }
                     // The requester may be gone; the change stands either way.
@@ -316,11 +316,11 @@ impl Reloader {
         if plan.wanted_orloj().is_none() {
             return Ok(Loaded::default());
         }
-        let loaded = server::resources::load(self.engine().store()).await;
+        let loaded = systems::resources::load(self.engine().store()).await;
         loaded.map_err(|fault| anyhow::anyhow!("cannot read what was made: {fault} ({})", fault.cause_text()))
     }
 
-    fn settings(&self, plan: &Plan) -> anyhow::Result<(Settings, Option<(Market, trade::Config)>)> {
+    fn settings(&self, plan: &Plan) -> anyhow::Result<(Settings, Option<(Market, market::service::Config)>)> {
         let settings = plan.settings()?;
         let next = self.open.as_ref().map(|open| open.next(plan.market())).transpose()?;
         let mut products: Vec<Arc<dyn ProductService>> = Vec::new();
@@ -332,7 +332,7 @@ impl Reloader {
     }
 
     /// Requests use the plan from now on.
-    fn put_in_force(&mut self, plan: &Plan, taken: Taken) -> anyhow::Result<(Arc<server::Server>, Changes)> {
+    fn put_in_force(&mut self, plan: &Plan, taken: Taken) -> anyhow::Result<(Arc<gateway::Server>, Changes)> {
         let (settings, next) = self.settings(plan)?;
         let prices = plan.prices(next.as_ref().map(|(market, _)| market))?;
         let agents = price_config::put_on(prices.as_ref(), taken.built.agents());
@@ -357,7 +357,7 @@ impl Reloader {
         if self.serving.now().product::<SystemsService>().is_none() {
             return;
         }
-        let outcome = match server::resources::shelf::revision(self.engine().store()).await {
+        let outcome = match systems::resources::shelf::revision(self.engine().store()).await {
             Ok(revision) if revision == self.shelf.revision() => return,
             Ok(_) => self.refresh().await.map_err(|error| format!("{error:#}")),
             Err(fault) => Err(format!("{fault} ({})", fault.cause_text())),

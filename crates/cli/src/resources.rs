@@ -12,8 +12,8 @@ use agents::AgentConfig;
 use agents::powers::{Power, is_left_out};
 use model::reach::{Reach, name_reach, reach};
 use serde_json::{Map, Value};
-use server::resources::{DESCRIPTION, Resource, Sort};
-use systems::System;
+use systems::resources::{DESCRIPTION, Resource, Sort};
+use systems_graph::System;
 
 use crate::config::{Config, with_nearest};
 use crate::orloj_config::Resources as Rules;

@@ -6,7 +6,7 @@ use super::*;
 
 fn made(sort: Sort, name: &str, spec: &str) -> Arc<Resource> {
     Arc::new(Resource {
-        origin: server::resources::Origin::Made,
+        origin: systems::resources::Origin::Made,
         ..Resource::of_config(sort, name, Json::parse(spec).unwrap())
     })
 }

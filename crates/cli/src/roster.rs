@@ -15,8 +15,8 @@ use anyhow::{anyhow, bail};
 use model::Json;
 use model::ports::agent::Agent;
 use serde_json::{Value, json};
-use server::products::systems::OrlojSystem;
-use server::resources::{Resource, Sort};
+use systems::OrlojSystem;
+use systems::resources::{Resource, Sort};
 
 use crate::aly_config::Aly;
 use crate::config::{Collected, Config, nearest};
@@ -44,7 +44,7 @@ struct Entry {
 enum What {
     Demo(fn(&agents::BuiltinSettings) -> Arc<dyn Agent>, agents::BuiltinSettings),
     Configured(Box<AgentConfig>),
-    System(Box<(systems::System, systems::Graph)>),
+    System(Box<(systems_graph::System, systems_graph::Graph)>),
     /// The store agent of Rialto's own shops. It cannot be part of a system, because its mounts check the
     /// permissions.
     Store,
@@ -55,7 +55,7 @@ enum What {
 pub(crate) struct Built {
     agents: Vec<(String, Arc<dyn Agent>)>,
     /// Where the store agent finds the shops.
-    pub(crate) counter: retail::ShopHandle,
+    pub(crate) counter: shop::service::ShopHandle,
 }
 
 /// The changes between two rosters, by agent name.
@@ -107,13 +107,13 @@ impl Roster {
         }
         add_systems(&mut entries, &config.systems)?;
         if config.aly.as_ref().is_some_and(Aly::has_shops) {
-            if entries.iter().any(|known| *known.name == *retail::AGENT) {
+            if entries.iter().any(|known| *known.name == *shop::service::AGENT) {
                 bail!(
                     "aly: another agent is named {0:?}, which is the store agent's name; rename it, or write agent: {0} if it is to be the store agent",
-                    retail::AGENT
+                    shop::service::AGENT
                 );
             }
-            entries.push(Entry { name: retail::AGENT.into(), what: What::Store, print: String::new() });
+            entries.push(Entry { name: shop::service::AGENT.into(), what: What::Store, print: String::new() });
         }
         let Some(first) = entries.first() else {
             bail!("agents: there is none; write one, or leave agents out for the demo's");
@@ -196,7 +196,7 @@ impl std::error::Error for Unbuilt {}
 /// A stored resource in the form in which it is served.
 pub(crate) enum Made {
     Agent(Box<AgentConfig>),
-    System(Box<systems::System>),
+    System(Box<systems_graph::System>),
 }
 
 impl Roster {
@@ -334,13 +334,13 @@ impl Entry {
         *self.name == *agent && !matches!(self.what, What::Store)
     }
 
-    fn system(&self, (system, graph): &(systems::System, systems::Graph)) -> Arc<dyn Agent> {
-        Arc::new(agents::system::Agent::new(&self.name, system, graph.clone()))
+    fn system(&self, (system, graph): &(systems_graph::System, systems_graph::Graph)) -> Arc<dyn Agent> {
+        Arc::new(systems::agent::Agent::new(&self.name, system, graph.clone()))
     }
 
-    async fn build(&self, counter: &retail::ShopHandle) -> anyhow::Result<Arc<dyn Agent>> {
+    async fn build(&self, counter: &shop::service::ShopHandle) -> anyhow::Result<Arc<dyn Agent>> {
         match &self.what {
-            What::Store => Ok(Arc::new(retail::StoreAgent::guarded(counter.clone(), &self.name))),
+            What::Store => Ok(Arc::new(shop::service::StoreAgent::guarded(counter.clone(), &self.name))),
             What::Demo(build, settings) => Ok(build(settings)),
             What::System(system) => Ok(self.system(system)),
             What::Configured(config) => {
@@ -351,7 +351,7 @@ impl Entry {
 }
 
 /// Adds the systems after their agents.
-fn add_systems(entries: &mut Vec<Entry>, systems: &systems::Systems) -> anyhow::Result<()> {
+fn add_systems(entries: &mut Vec<Entry>, systems: &systems_graph::Systems) -> anyhow::Result<()> {
     let agents: Vec<Arc<str>> = entries.iter().map(|entry| entry.name.clone()).collect();
     let is_system = |name: &str| systems.0.iter().any(|(known, _)| known == name);
     let mut made_of: BTreeMap<&str, Vec<String>> = BTreeMap::new();

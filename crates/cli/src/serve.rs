@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use engine::Engine;
+use gateway::accept::{self, Accept};
+use gateway::product::ProductService;
+use gateway::{Server, Settings, admin, log::Sink, product};
 use model::ports::store::Store;
 use model::ports::webhook::WebhookSender;
-use retail::Shop;
-use server::accept::{self, Accept};
-use server::product::ProductService;
-use server::products::shop::ShopService;
-use server::resources::{Loaded, Resource, Shelf};
-use server::{Server, Settings, admin, log::Sink, product};
+use shop::ShopService;
+use shop::service::Shop;
+use systems::resources::{Loaded, Resource, Shelf};
 use tokio::runtime::{Handle, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Notify, mpsc};
@@ -38,7 +38,7 @@ pub(crate) fn run(options: &Serve) -> anyhow::Result<()> {
     let json = plan.config.log.format == Some(LogFormat::Json);
     let sink = Sink::stderr(json, plan.config.log.requests.unwrap_or(true))?;
     let set_level = start_log(&sink, plan.config.log.level.as_deref().unwrap_or("info"))?;
-    server::panics::watch();
+    gateway::panics::watch();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(plan.workers()).enable_all().build()?;
     let errands = errands()?;
     let told = Told { options, seen, sink: sink.clone(), set_level, errands: errands.handle().clone() };
@@ -291,7 +291,7 @@ async fn put_sites_later(shop: Shop, aly: Aly) {
 /// Adds the stored resources to the config's: before any turn is recovered, which may belong to one of them.
 async fn take_up(plan: &mut Plan, shelf: &Shelf, store: &Arc<dyn Store>, built: Built) -> anyhow::Result<Built> {
     let loaded = match plan.wanted_orloj() {
-        Some(_) => server::resources::load(store).await,
+        Some(_) => systems::resources::load(store).await,
         None => Ok(Loaded::default()),
     };
     let loaded =

@@ -7,10 +7,10 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand, ValueEnum};
+use gateway::admin::LINE;
 use serde_json::Value;
-use server::admin::LINE;
-use server::products::shop::admin::{self, ShopOperation, Text};
-use shop::site::SiteDraft as Draft;
+use shop::admin::{self, ShopOperation, Text};
+use shop_rules::site::SiteDraft as Draft;
 
 use crate::command::{Form, Output, Whereabouts};
 use crate::config::Found;

@@ -30,14 +30,14 @@
 //! #         let store = Arc::new(stores::memory::Store::new());
 //! #         let echo = agents::builtin("echo", &agents::BuiltinSettings::default()).unwrap();
 //! #         let engine = engine::Engine::builder(store).agents(vec![echo]).start().await.unwrap();
-//! #         let listener = server::accept::bind(([127, 0, 0, 1], 0).into(), 16).unwrap();
+//! #         let listener = gateway::accept::bind(([127, 0, 0, 1], 0).into(), 16).unwrap();
 //! #         let url = format!("http://{}", listener.local_addr().unwrap());
-//! #         let settings = server::Settings {
+//! #         let settings = gateway::Settings {
 //! #             listen: listener.local_addr().unwrap(),
-//! #             ..server::Settings::test(&["echo"])
+//! #             ..gateway::Settings::test(&["echo"])
 //! #         };
-//! #         let log = server::log::Sink::stderr(false, false).unwrap();
-//! #         let accept = server::accept::Accept::new(server::Server::new(engine, settings, log).unwrap());
+//! #         let log = gateway::log::Sink::stderr(false, false).unwrap();
+//! #         let accept = gateway::accept::Accept::new(gateway::Server::new(engine, settings, log).unwrap());
 //! #         tokio::spawn(async move { accept.run(listener).await });
 //! #         url
 //! #     }

@@ -4,11 +4,7 @@
 //! * [`framing`] is shared by the dialects: the JSON writer and reader, the JSON-RPC envelope, SSE, query strings.
 //! * [`a2a_v1`] is protocol 1.0 over JSON-RPC and HTTP+JSON; [`a2a_v0_3`] is 0.3 and 0.2 over both; [`a2a_v0_1`] is the
 //!   first generation; [`a2a_v0`] answers where a request may be of either of the last two. Their shared code is in `compat`.
-//! * [`langgraph`] is a product's dialect: it has an endpoint, an envelope and errors of its own. [`uumit`] is another: its
-//!   tasks are purchases, so it has requests and answers of its own, too, made of the nouns of [`market`]. [`orloj`] is
-//!   a third: calls of its own to systems of agents, with tasks and errors in its own shapes. [`aly`] is a fourth: 1.0 with rules and
-//!   codes of its own.
-//!   They are built from `kit` and the public modules alone, so that they can be crates of their own.
+//! * `kit` has the parts of these codecs that dialects of products are built from.
 //! * [`mod@wire`] is the interface of all dialects for fronts; [`mod@decide`] finds the dialect of a request.
 //! * [`card`] writes the agent's card for readers of every generation; [`card_read`] reads the cards of other servers.
 //! * [`mod@peer`] is the client's direction: requests to other servers (`request` in each folder); [`seen`] has the types of
@@ -21,7 +17,6 @@ pub mod a2a_v0;
 pub mod a2a_v0_1;
 pub mod a2a_v0_3;
 pub mod a2a_v1;
-pub mod aly;
 pub mod card;
 pub mod card_read;
 mod compat;
@@ -30,13 +25,10 @@ pub mod decide;
 pub mod framing;
 #[doc(hidden)]
 pub mod kit;
-pub mod langgraph;
-pub mod orloj;
 pub mod peer;
 mod pre_v1;
 mod repair;
 pub mod seen;
-pub mod uumit;
 pub mod wire;
 
 pub use decide::{Decided, decide, decide_route};
@@ -47,18 +39,10 @@ pub use wire::{Codec, JsonWire};
 pub static WIRES: &[&'static dyn JsonWire] =
     &[&a2a_v1::WIRE, &a2a_v0_3::RPC, &a2a_v0_3::REST, &a2a_v0_1::RPC, &a2a_v0::RPC];
 
-/// Forms of products, which are spoken only where that product is mounted.
-pub static PRODUCTS: &[&'static dyn JsonWire] = &[&langgraph::DOCUMENTED, &langgraph::CURRENT, &aly::WIRE];
-
 /// The dialects there are, by the name a task remembers its opener's dialect under.
 pub const NAMES: &[&str] = &[a2a_v1::NAME, a2a_v0_3::NAME, a2a_v0_3::REST_NAME, a2a_v0_1::NAME];
 
-/// A form by its name, for its rules, its errors and its webhooks.
-pub fn codec(name: &str) -> Option<&'static dyn Codec> {
-    wire(name).map(|wire| wire as &dyn Codec)
-}
-
 /// A form over JSON by its name.
 pub fn wire(name: &str) -> Option<&'static dyn JsonWire> {
-    WIRES.iter().chain(PRODUCTS).copied().find(|wire| wire.name() == name)
+    WIRES.iter().copied().find(|wire| wire.name() == name)
 }

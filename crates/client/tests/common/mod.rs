@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::Engine;
+use gateway::accept::{self, Accept};
+use gateway::settings::{Key, Settings};
 use model::Limits;
 use model::ports::agent::Agent;
-use server::accept::{self, Accept};
-use server::settings::{Key, Settings};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -56,8 +56,8 @@ impl House {
             heartbeat_ms: 200,
             ..Settings::test(&names.iter().map(|name| &**name).collect::<Vec<_>>())
         };
-        let log = server::log::Sink::stderr(false, false).unwrap();
-        let server = server::Server::new(engine.clone(), settings, log).unwrap();
+        let log = gateway::log::Sink::stderr(false, false).unwrap();
+        let server = gateway::Server::new(engine.clone(), settings, log).unwrap();
         let accept = Arc::new(Accept::new(server));
         tokio::spawn({
             let accept = accept.clone();

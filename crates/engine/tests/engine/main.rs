@@ -40,7 +40,6 @@ mod store_trouble;
 mod stream;
 mod subscriptions;
 mod swap;
-mod systems;
 mod timeouts;
 mod visibility;
 mod waiting;

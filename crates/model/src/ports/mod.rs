@@ -1,5 +1,4 @@
 //! The engine's ports: the store, the agents, webhook delivery, the queue from which workers lease turns, child tasks,
-//! billing, the storekeeper (the needs of a message to a shop), products' tasks, and encryption of the server's own
 //! secrets. Only the binary names the implementations.
 
 pub mod agent;
@@ -7,7 +6,6 @@ pub mod billing;
 pub mod children;
 pub mod sealer;
 pub mod store;
-pub mod storekeeper;
 pub mod task_driver;
 pub mod webhook;
 pub mod worker;

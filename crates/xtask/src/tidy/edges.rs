@@ -12,29 +12,45 @@ use super::tree::Tree;
 const CRATES: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("ledger", &[]),
-    ("market", &["ledger"]),
-    ("shop", &["ledger"]),
-    ("systems", &[]),
+    ("market-rules", &["ledger"]),
+    ("shop-rules", &["ledger"]),
+    ("systems-graph", &[]),
     ("dialects", &[]),
     ("stores", &[]),
     ("engine", &[]),
     ("client", &["dialects"]),
     ("agents", &["client"]),
-    ("trade", &["engine", "ledger", "market"]),
-    ("retail", &["engine", "ledger", "shop"]),
     ("web", &["dialects"]),
-    ("server", &["dialects", "engine", "web"]),
+    ("gateway", &["dialects", "engine", "web"]),
+    ("market", &["dialects", "engine", "gateway", "ledger", "market-rules", "web"]),
+    ("shop", &["dialects", "engine", "gateway", "ledger", "shop-rules", "web"]),
+    ("systems", &["agents", "dialects", "engine", "gateway", "systems-graph", "web"]),
+    ("assistants", &["dialects", "gateway", "web"]),
     (
         "cli",
         &[
-            "agents", "dialects", "engine", "ledger", "market", "retail", "server", "shop", "stores", "systems",
-            "trade", "web",
+            "agents",
+            "assistants",
+            "dialects",
+            "engine",
+            "gateway",
+            "ledger",
+            "market",
+            "market-rules",
+            "shop",
+            "shop-rules",
+            "stores",
+            "systems",
+            "systems-graph",
+            "web",
         ],
     ),
     ("e2e", &[]),
 ];
+/// No product depends on another, not even in tests.
+const PRODUCTS: &[&str] = &["market", "shop", "systems", "assistants"];
 /// For tests of any crate.
-const FOR_TESTS: &[&str] = &["cluster", "testkit", "xtask"];
+const FOR_TESTS: &[&str] = &["cluster", "products-tests", "testkit", "xtask"];
 
 pub(super) fn check(tree: &Tree) -> anyhow::Result<Vec<Violation>> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
@@ -83,7 +99,7 @@ fn is_allowed(from: &str, to: &str, is_dev: bool) -> bool {
     let height = |name: &str| CRATES.iter().position(|(known, _)| *known == name);
     let (Some(above), Some(below)) = (height(from), height(to)) else { return false };
     match is_dev {
-        true => below < above,
+        true => below < above && !(PRODUCTS.contains(&from) && PRODUCTS.contains(&to)),
         false => to == "model" || CRATES[above].1.contains(&to),
     }
 }

@@ -6,7 +6,7 @@ use super::tree::Tree;
 const PRODUCTS: &[&str] = &["uumit", "orloj", "aly", "storefront", "langsmith"];
 /// Crates that know no product.
 const CORE: &[&str] =
-    &["model", "ledger", "dialects", "engine", "stores", "client", "web", "gateway", "server", "testkit", "agents"];
+    &["model", "ledger", "dialects", "engine", "stores", "client", "web", "gateway", "testkit", "agents"];
 /// Names that data folders hold; they are never changed.
 const STORED: &[(&str, &str)] = &[];
 

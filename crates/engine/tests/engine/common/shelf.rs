@@ -102,11 +102,13 @@ impl Shelf {
     }
 
     /// The process dies with its commit of this number.
+    #[allow(dead_code, reason = "for tests of systems")]
     pub(crate) fn die_with(&self, commit: usize) {
         self.last.store(commit, Ordering::SeqCst);
     }
 
     /// Resolves when the process has died.
+    #[allow(dead_code, reason = "for tests of systems")]
     pub(crate) async fn died(&self) {
         self.dead.cancelled().await;
     }

@@ -1,0 +1,402 @@
+//! For operators: what the `rialto` commands ask of a running server through the socket in its data folder, or of the data
+//! itself when no server runs. One JSON object a line, one answer a line.
+
+mod audit;
+mod command;
+mod keys;
+mod push;
+mod secret;
+mod tasks;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use engine::Engine;
+use model::{Fault, Kind, State};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::Serving;
+use crate::product::ProductKind;
+use crate::scopes::{check_known, named_by};
+
+pub const SOCKET: &str = "admin.sock";
+
+/// The socket's address, by way of the open data folder.
+pub fn socket_in(folder: &std::fs::File) -> PathBuf {
+    use std::os::fd::AsRawFd;
+    PathBuf::from(format!("/proc/self/fd/{}/{SOCKET}", folder.as_raw_fd()))
+}
+
+/// A catalogue comes in one line.
+pub const LINE: u64 = 256 << 20;
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Request {
+    TaskList {
+        /// Of every agent, where none is named; likewise the tenant.
+        #[serde(default)]
+        agent: Option<String>,
+        #[serde(default)]
+        tenant: Option<String>,
+        #[serde(default)]
+        state: Option<u8>,
+        limit: u32,
+    },
+    TaskShow {
+        id: String,
+    },
+    TaskCancel {
+        id: String,
+    },
+    TaskPurge {
+        id: String,
+    },
+    Backup {
+        to: std::path::PathBuf,
+    },
+    Doctor,
+    /// Whether the running server can take work.
+    Health,
+    /// Read the config again.
+    Reload,
+    KeysCreate {
+        name: String,
+        tenant: String,
+        #[serde(default)]
+        scopes: Vec<String>,
+        /// Names that rules of the operator's config ask for: they are known scopes, too.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        policy_scopes: Vec<String>,
+        #[serde(default)]
+        expires_in_ms: Option<u64>,
+    },
+    KeysList,
+    KeysRevoke {
+        id: String,
+    },
+    PushList {
+        #[serde(default)]
+        task: Option<String>,
+        /// As [`model::PushState::code`] has it.
+        #[serde(default)]
+        state: Option<u8>,
+        limit: u32,
+    },
+    PushRedeliver {
+        task: String,
+        #[serde(default)]
+        id: Option<String>,
+        /// The event to begin at; without it, where it stopped.
+        #[serde(default)]
+        from: Option<u64>,
+    },
+}
+
+impl Request {
+    /// The value of `do`.
+    fn name(&self) -> &'static str {
+        match self {
+            Request::TaskList { .. } => "task_list",
+            Request::TaskShow { .. } => "task_show",
+            Request::TaskCancel { .. } => "task_cancel",
+            Request::TaskPurge { .. } => "task_purge",
+            Request::Backup { .. } => "backup",
+            Request::Doctor => "doctor",
+            Request::Health => "health",
+            Request::Reload => "reload",
+            Request::KeysCreate { .. } => "keys_create",
+            Request::KeysList => "keys_list",
+            Request::KeysRevoke { .. } => "keys_revoke",
+            Request::PushList { .. } => "push_list",
+            Request::PushRedeliver { .. } => "push_redeliver",
+        }
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Response {
+    Ok(Value),
+    Fault(String),
+}
+
+/// Where the binary is asked to read its config again; it answers what came of it.
+pub type Reloads = mpsc::Sender<oneshot::Sender<Value>>;
+
+/// The data that commands work on, and the running server if there is one.
+pub struct AdminContext<'a> {
+    pub engine: &'a Engine,
+    pub folder: &'a Path,
+    pub products: &'static [&'static dyn ProductKind],
+    pub running: Option<Running<'a>>,
+}
+
+#[derive(Clone, Copy)]
+pub struct Running<'a> {
+    pub serving: &'a Serving,
+    pub reloads: &'a Reloads,
+}
+
+impl AdminContext<'_> {
+    /// Appends a line to the audit log.
+    pub fn audit(&self, what: &'static str, mut line: Value) {
+        line["at"] = json!(model::Time(jiff::Timestamp::now().as_millisecond()).to_string());
+        line["what"] = json!(what);
+        audit::append(self.folder, &line);
+    }
+
+    /// A key was made or revoked: in the audit log at once, and in force with the next request.
+    fn key_changed(&self, change: &str, key: &model::AccessKey) {
+        keys::audit(self.folder, change, key);
+        if let Some(running) = self.running {
+            running.serving.now().callers.take(key);
+            // Cards say whether there are keys. Looked up again: the next server has the key, and maybe older cards.
+            running.serving.now().cards.forget();
+        }
+    }
+
+    /// The same answer as `/readyz`, which a supervisor beside the server may not reach.
+    async fn health(&self) -> Result<Value, Fault> {
+        let running = self.running.ok_or_else(|| Fault::new(Kind::Unavailable, "no server runs on this data"))?;
+        let ready = running.serving.now().readiness().await;
+        ready.map_err(|why| Fault::new(Kind::Unavailable, why))?;
+        Ok(json!({ "ready": true }))
+    }
+
+    async fn reload(&self) -> Result<Value, Fault> {
+        let nobody = || {
+            Fault::new(
+                Kind::Unavailable,
+                "no server runs on this data; it reads its config when it starts: rialto serve",
+            )
+        };
+        let running = self.running.ok_or_else(nobody)?;
+        let (tell, told) = oneshot::channel();
+        running.reloads.send(tell).await.map_err(|_| nobody())?;
+        told.await.map_err(|_| nobody())
+    }
+}
+
+pub use audit::append as append_audit;
+pub use audit::policy as audit_policy;
+pub use command::{AdminCommand, AdminRequest};
+pub use keys::{FirstKey, first as first_key, load as load_keys};
+pub use secret::Secret;
+pub use tasks::own_id as task_by_own_id;
+
+/// The fault of a product's command whose arguments cannot be read.
+pub fn wrong_arguments(error: serde_json::Error) -> Fault {
+    Fault::new(Kind::InvalidParams, format!("not a request: {error}"))
+}
+
+/// Performs a command.
+pub async fn perform(context: &AdminContext<'_>, request: AdminRequest) -> Result<Value, Fault> {
+    match request {
+        AdminRequest::Core(request) => perform_core(context, request).await,
+        AdminRequest::Product(command, arguments) => (command.perform)(context, arguments).await,
+    }
+}
+
+async fn perform_core(context: &AdminContext<'_>, request: Request) -> Result<Value, Fault> {
+    let engine = context.engine;
+    match request {
+        Request::KeysCreate { name, tenant, scopes, policy_scopes, expires_in_ms } => {
+            let server = context.running.map(|running| running.serving.now());
+            let rules = server.as_ref().and_then(|server| server.settings.policy.as_deref()).unwrap_or_default();
+            let of_products: Vec<&str> = context.products.iter().flat_map(|product| product.scopes()).collect();
+            let named = policy_scopes.iter().map(String::as_str).chain(named_by(rules));
+            check_known(&scopes, &of_products, named).map_err(|text| Fault::new(Kind::InvalidParams, text))?;
+            let (key, shown) = keys::create(engine, keys::Wish { name, tenant, scopes, expires_in_ms }).await?;
+            context.key_changed("created", &key);
+            Ok(shown)
+        }
+        Request::KeysList => keys::list(engine).await,
+        Request::KeysRevoke { id } => {
+            let (key, shown) = keys::revoke(engine, &id).await?;
+            context.key_changed("revoked", &key);
+            for product in context.products {
+                product.key_revoked(engine, &key).await?;
+            }
+            Ok(shown)
+        }
+        Request::TaskList { agent, tenant, state, limit } => {
+            let state = state.and_then(State::from_code);
+            tasks::list(engine, tasks::Wanted { tenant, agent, state }, limit).await
+        }
+        Request::TaskShow { id } => tasks::show(engine, context.products, &id).await,
+        Request::TaskCancel { id } => {
+            let task = engine.cancel_by_operator(tasks::named(engine, context.products, &id).await?).await?;
+            Ok(tasks::summary(&task))
+        }
+        Request::TaskPurge { id } => {
+            let task = tasks::named(engine, context.products, &id).await?;
+            if !engine.purge(task).await? {
+                return Err(Fault::task_not_found(id));
+            }
+            if let Some(running) = context.running {
+                running.serving.now().cache.forget(task);
+            }
+            Ok(json!({ "purged": task.to_string() }))
+        }
+        Request::Backup { to } => {
+            engine.store().backup(to.clone()).await.map_err(|t| Fault::new(Kind::Unavailable, t.to_string()))?;
+            Ok(json!({ "written": to }))
+        }
+        Request::Doctor => doctor(engine).await,
+        Request::Health => context.health().await,
+        Request::Reload => context.reload().await,
+        Request::PushList { task, state, limit } => push::list(context, task.as_deref(), state, limit).await,
+        Request::PushRedeliver { task, id, from } => push::redeliver(context, &task, id.as_deref(), from).await,
+    }
+}
+
+/// How many open turns a report names.
+const NAMED: usize = 20;
+
+fn cause(fault: &Fault) -> String {
+    fault.cause.as_ref().map_or_else(|| fault.message.clone(), |cause| cause.to_string())
+}
+
+async fn doctor(engine: &Engine) -> Result<Value, Fault> {
+    let health = engine.health().await?;
+    let store = engine.store();
+    let (mut open, mut unreadable) = (Vec::new(), Vec::new());
+    for (id, _) in store.unfinished(None, NAMED).await.map_err(|t| Fault::new(Kind::Unavailable, t.to_string()))? {
+        match engine.task(id).await {
+            Ok(Some(task)) => open.push(tasks::summary(&task)),
+            Ok(None) => {}
+            // One that cannot be read is what the doctor is asked for.
+            Err(fault) => unreadable.push(json!({ "id": id.to_string(), "cause": cause(&fault) })),
+        }
+    }
+    let setbacks = engine.setbacks(NAMED).into_iter().map(|setback| {
+        json!({
+            "id": setback.task.to_string(),
+            "chore": setback.chore.name(),
+            "since": setback.since.to_string(),
+            "attempts": setback.attempts,
+            "cause": setback.cause,
+        })
+    });
+    let replicas = store.replicas().await.map_err(|t| Fault::new(Kind::Unavailable, t.to_string()))?;
+    let replicas = replicas.into_iter().map(|replica| {
+        let about = replica.about.as_deref().map(|about| serde_json::from_str::<Value>(about).unwrap_or_default());
+        json!({
+            "no": replica.no,
+            "own": replica.own,
+            "alive": replica.alive,
+            "silent_ms": replica.silent_ms,
+            "lease_ms": replica.lease_ms,
+            "about": about,
+        })
+    });
+    let states = health.states.iter().map(|(state, n)| (state.word().to_owned(), json!(n)));
+    Ok(json!({
+        "store": health.kind,
+        "schema": health.schema,
+        "starts": health.epoch,
+        "tasks": health.tasks,
+        "states": states.collect::<serde_json::Map<_, _>>(),
+        "running_turns": health.running,
+        "open_turns": open,
+        "unreadable": unreadable,
+        "replicas": replicas.collect::<Vec<_>>(),
+        "setbacks": setbacks.collect::<Vec<_>>(),
+        "turn_timeout_ms": engine.limits().turn_timeout_ms,
+        "now": model::Time(jiff::Timestamp::now().as_millisecond()).to_string(),
+        "log_rows": health.events_rows,
+        "blobs": health.blobs,
+        "blob_bytes": health.blob_bytes,
+        "timers": health.timers,
+        "push_active": health.push_active,
+        "push_dead": health.push_dead,
+        "idempotency_keys": health.keys,
+        "file_bytes": health.file_bytes,
+        "wal_bytes": health.wal_bytes,
+        "trouble": health.trouble.map(|t| t.to_string()),
+        "lost": health.loss.map(|loss| json!({ "pages": loss.pages, "of": loss.of, "found_at": loss.at.to_string() })),
+    }))
+}
+
+/// Listens on the socket until the process ends. Only the owner of the data folder can reach it.
+pub async fn serve(
+    serving: Arc<Serving>,
+    reloads: Reloads,
+    folder: &Path,
+    products: &'static [&'static dyn ProductKind],
+) -> std::io::Result<()> {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    // A socket's path has 108 bytes; through an open folder any path is short enough.
+    let held = std::fs::File::open(folder)?;
+    let path = socket_in(&held);
+    // The data folder's lock is ours: a socket that is still there belongs to a process that is gone.
+    let _ = std::fs::remove_file(&path);
+    let listener = UnixListener::bind(&path)?;
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
+    // Between the two lines above, others might have connected in a folder that is open to them.
+    let owner = std::fs::metadata(&path)?.uid();
+    let folder = folder.to_owned();
+    tokio::spawn(async move {
+        loop {
+            match listener.accept().await {
+                Ok((stream, _)) if !is_operator(&stream, owner) => {
+                    tracing::warn!("another user of this machine asked at the admin socket and was refused");
+                }
+                Ok((stream, _)) => {
+                    drop(tokio::spawn(converse(serving.clone(), reloads.clone(), folder.clone(), products, stream)));
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "the admin socket could not accept");
+                    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+                }
+            }
+        }
+    });
+    Ok(())
+}
+
+/// Whether the other end is the owner of the data folder, or root.
+fn is_operator(stream: &UnixStream, owner: u32) -> bool {
+    stream.peer_cred().is_ok_and(|peer| peer.uid() == owner || peer.uid() == 0)
+}
+
+async fn converse(
+    serving: Arc<Serving>,
+    reloads: Reloads,
+    folder: PathBuf,
+    products: &'static [&'static dyn ProductKind],
+    mut stream: UnixStream,
+) {
+    let (reading, mut writing) = stream.split();
+    let mut lines = BufReader::new(tokio::io::AsyncReadExt::take(reading, LINE)).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        let response = match AdminRequest::read(&line, products) {
+            Ok(request) => {
+                // A supervisor asks for the health every few seconds.
+                if !matches!(request, AdminRequest::Core(Request::Health)) {
+                    tracing::info!(command = request.name(), "admin command");
+                }
+                let server = serving.now();
+                let running = Running { serving: &serving, reloads: &reloads };
+                let context =
+                    AdminContext { engine: &server.engine, folder: &folder, products, running: Some(running) };
+                let done = perform(&context, request).await;
+                match done {
+                    Ok(value) => Response::Ok(value),
+                    Err(fault) => Response::Fault(fault.message),
+                }
+            }
+            Err(error) => Response::Fault(format!("not a request: {error}")),
+        };
+        let Ok(mut text) = serde_json::to_vec(&response) else { return };
+        text.push(b'\n');
+        if writing.write_all(&text).await.is_err() {
+            return;
+        }
+    }
+}

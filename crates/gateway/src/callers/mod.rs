@@ -1,0 +1,292 @@
+//! Who is calling: keys from the config, keys that operators make and revoke while the server runs, and tokens of issuers
+//! that the config trusts ([`jwt`], whose keys come from [`jwks`]).
+//!
+//! A caller is a tenant and a name. What one owns (tasks, idempotency keys) goes by both, so that names of different
+//! kinds must never meet: `anonymous` and everything that begins with `jwt:` or `oauth:` are no names for a key.
+
+pub(crate) mod jwks;
+pub mod jwt;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use http::{HeaderMap, HeaderValue};
+use model::{AccessKey, Caller, Fault, Kind, Time};
+use parking_lot::RwLock;
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+use web::credentials::{self, AuthScheme, Authorization};
+
+use crate::Settings;
+use crate::settings::{self, Key};
+
+/// What a fault about a token says of itself, for the challenge.
+const INVALID_TOKEN: (&str, &str) = ("error", "invalid_token");
+
+pub struct Callers {
+    required: bool,
+    /// Of the config.
+    keys: Keys,
+    /// Made by operators: in force at once and whatever the config says, so every version of the server shares them.
+    made: Arc<RwLock<Keys>>,
+    tokens: Option<jwt::Issuers>,
+    anonymous: Arc<Caller>,
+}
+
+/// By the hash of the secret: looking up a hash tells nothing about the secrets that are not it.
+type Keys = HashMap<[u8; 32], Known>;
+
+struct Known {
+    hash: [u8; 32],
+    caller: Arc<Caller>,
+    /// The key's id, where an operator made it.
+    made: Option<Arc<str>>,
+    expires_at: Option<Time>,
+}
+
+/// Where a key comes from.
+pub enum Source {
+    Config {
+        hash: [u8; 32],
+    },
+    /// Made by an operator: its id.
+    Operator {
+        id: Arc<str>,
+        hash: [u8; 32],
+    },
+}
+
+/// What the headers show.
+enum Shown<'h> {
+    Caller(Arc<Caller>),
+    Token(&'h str),
+}
+
+impl Callers {
+    /// Whom the settings let in. Of the callers `before` they keep the keys that operators made and those that were fetched
+    /// from issuers.
+    pub(crate) fn new(settings: &Settings, before: Option<&Callers>) -> Result<Callers, settings::Error> {
+        for key in &settings.keys {
+            if is_reserved(&key.name) {
+                return Err(settings::Error(reserved(&key.name)));
+            }
+            // Lists are kept under tenant and name, told apart by a control character.
+            if key.name.contains(char::is_control) || key.tenant.contains(char::is_control) {
+                return Err(settings::Error(format!("a key cannot be named {:?}: choose printable names", key.name)));
+            }
+        }
+        let keys = settings.keys.iter().map(|key| {
+            let Key { name, tenant, scopes, expires_at, .. } = key;
+            let caller = known_caller(tenant, name, scopes);
+            let hash = hash(&key.secret);
+            (hash, Known { hash, caller, made: None, expires_at: *expires_at })
+        });
+        let tokens = if settings.issuers.is_empty() {
+            None
+        } else {
+            let mut tokens = jwt::Issuers::new(&settings.issuers)?;
+            if let Some(before) = before.and_then(|before| before.tokens.as_ref()) {
+                tokens.keep_keys_of(before);
+            }
+            Some(tokens)
+        };
+        Ok(Callers {
+            required: settings.auth_required,
+            keys: keys.collect(),
+            made: before.map(|before| before.made.clone()).unwrap_or_default(),
+            tokens,
+            anonymous: Arc::new(Caller::anonymous()),
+        })
+    }
+
+    /// Takes a key as it is from now on: known, changed or revoked, with the next request.
+    pub fn take(&self, key: &AccessKey) {
+        let mut known = self.made.write();
+        known.retain(|_, known| known.made.as_ref() != Some(&key.id));
+        if key.revoked_at.is_some() {
+            return;
+        }
+        if is_reserved(&key.name) {
+            tracing::error!(key = &*key.id, "a key is not let in: {}", reserved(&key.name));
+            return;
+        }
+        let caller = known_caller(&key.tenant, &key.name, &key.scopes);
+        let entry = Known { hash: key.hash, caller, made: Some(key.id.clone()), expires_at: key.expires_at };
+        known.insert(key.hash, entry);
+    }
+
+    /// Fetches what is needed to read tokens, so that the first caller does not wait for it. What cannot be had is
+    /// logged and tried again when a token comes.
+    pub async fn warm_up(&self) {
+        if let Some(tokens) = &self.tokens {
+            tokens.warm_up().await;
+        }
+    }
+
+    /// Whether there is something a caller could show.
+    pub fn has_any(&self) -> bool {
+        self.tokens.is_some() || self.has_keys()
+    }
+
+    pub(crate) fn has_keys(&self) -> bool {
+        !self.keys.is_empty() || !self.made.read().is_empty()
+    }
+
+    /// Whose tokens are read, if anybody's.
+    pub(crate) fn tokens(&self) -> Option<&jwt::Issuers> {
+        self.tokens.as_ref()
+    }
+
+    pub fn required(&self) -> bool {
+        self.required
+    }
+
+    pub fn anonymous(&self) -> &Arc<Caller> {
+        &self.anonymous
+    }
+
+    /// Who shows this. A wrong credential is refused even where none is needed: whoever sends one wants to be somebody.
+    /// Only a token may have to wait, for its issuer's keys.
+    pub async fn identify(&self, headers: &HeaderMap) -> Result<Arc<Caller>, Fault> {
+        match self.look(headers)? {
+            Shown::Caller(caller) => Ok(caller),
+            // Boxed, so that those who have no token do not carry its weight.
+            Shown::Token(token) => match &self.tokens {
+                Some(tokens) => Box::pin(tokens.verify(token)).await,
+                None => Err(refused("the key is not known here")),
+            },
+        }
+    }
+
+    /// Whose key this secret is, and where it comes from.
+    pub fn by_secret(&self, secret: &str) -> Option<(Arc<Caller>, Source)> {
+        let hash = hash(secret);
+        if let Some(known) = self.keys.get(&hash) {
+            return Some((known.shown(&hash)?.ok()?, Source::Config { hash }));
+        }
+        let made = self.made.read();
+        let known = made.get(&hash)?;
+        let source = Source::Operator { id: known.made.clone()?, hash };
+        Some((known.shown(&hash)?.ok()?, source))
+    }
+
+    /// Whether a key that an operator made is good: the one with this hash of its secret.
+    pub fn has_operators_key(&self, hash: &[u8; 32]) -> bool {
+        self.made.read().get(hash).is_some_and(|known| matches!(known.shown(hash), Some(Ok(_))))
+    }
+
+    /// The hashes of the good keys that the config has under this name.
+    pub fn config_keys(&self, tenant: &str, name: &str) -> Vec<[u8; 32]> {
+        let good = |known: &&Known| known.is_of(tenant, name) && matches!(known.shown(&known.hash), Some(Ok(_)));
+        self.keys.values().filter(good).map(|known| known.hash).collect()
+    }
+
+    /// Whether there is a good key of this name, wherever it comes from.
+    pub fn has_name(&self, tenant: &str, name: &str) -> bool {
+        let good = |known: &Known| known.is_of(tenant, name) && matches!(known.shown(&known.hash), Some(Ok(_)));
+        self.keys.values().any(good) || self.made.read().values().any(good)
+    }
+
+    fn look<'h>(&self, headers: &'h HeaderMap) -> Result<Shown<'h>, Fault> {
+        let key =
+            || credentials::api_key(headers).map(|key| key.map_err(|_| refused("the X-Api-Key header is not text")));
+        let secret = match Authorization::of(headers) {
+            None => match key() {
+                None => return Ok(Shown::Caller(self.anonymous.clone())),
+                Some(key) => key?,
+            },
+            Some(authorization) => {
+                let authorization = authorization.map_err(|_| refused("the Authorization header is not text"))?;
+                match authorization.scheme {
+                    AuthScheme::Bearer => {
+                        let secret = authorization.credentials.unwrap_or_default();
+                        if self.tokens.is_some() && jwt::is_token(secret) {
+                            return Ok(Shown::Token(secret));
+                        }
+                        secret
+                    }
+                    // A proxy's own credential may stand there; the key is in its own header.
+                    AuthScheme::Basic | AuthScheme::Other => key().ok_or_else(|| {
+                        refused("use a bearer key: Authorization: Bearer <key>, or X-Api-Key: <key>")
+                    })??,
+                }
+            }
+        };
+        let hash = hash(secret);
+        let caller = match self.keys.get(&hash) {
+            Some(known) => known.shown(&hash),
+            None => self.made.read().get(&hash).and_then(|known| known.shown(&hash)),
+        };
+        caller.unwrap_or_else(|| Err(refused("the key is not known here"))).map(Shown::Caller)
+    }
+}
+
+impl Known {
+    fn is_of(&self, tenant: &str, name: &str) -> bool {
+        *self.caller.tenant == *tenant && *self.caller.name == *name
+    }
+
+    /// Whose key it is, for one who shows a secret of this hash.
+    fn shown(&self, hash: &[u8; 32]) -> Option<Result<Arc<Caller>, Fault>> {
+        if !bool::from(self.hash.ct_eq(hash)) {
+            return None;
+        }
+        if self.expires_at.is_some_and(|end| Time(jiff::Timestamp::now().as_millisecond()) >= end) {
+            return Some(Err(refused("the key has expired; ask for a new one")));
+        }
+        Some(Ok(self.caller.clone()))
+    }
+}
+
+fn known_caller(tenant: &Arc<str>, name: &Arc<str>, scopes: &[String]) -> Arc<Caller> {
+    Arc::new(Caller { tenant: tenant.clone(), name: name.clone(), authenticated: true, scopes: scopes.into() })
+}
+
+/// Names of callers that products identify begin so. Stored tasks and logs have them.
+const RESERVED_PREFIXES: [&str; 1] = ["oauth:"];
+
+/// Names that are other callers': those without a credential, and those with a token.
+pub fn is_reserved(name: &str) -> bool {
+    name == "anonymous" || is_token(name) || RESERVED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// Whether a caller of this name showed a token of an issuer.
+pub fn is_token(name: &str) -> bool {
+    name.starts_with("jwt:")
+}
+
+pub fn reserved(name: &str) -> String {
+    format!(
+        "a key cannot be named {name:?}: that is another caller's name; choose one that is not anonymous, jwt:… or oauth:…"
+    )
+}
+
+/// The form in which a secret is stored and compared.
+pub fn hash(secret: &str) -> [u8; 32] {
+    Sha256::digest(secret).into()
+}
+
+fn refused(message: &str) -> Fault {
+    Fault::new(Kind::Unauthenticated, message)
+}
+
+/// A token that is not taken, and why: without a word about what would be.
+fn bad_token(message: impl Into<String>) -> Fault {
+    Fault::new(Kind::Unauthenticated, message).fact(INVALID_TOKEN.0, INVALID_TOKEN.1)
+}
+
+/// What to say to a caller without a credential where one is needed.
+pub fn nobody() -> Fault {
+    refused("authentication is required: send Authorization: Bearer <key> or X-Api-Key: <key>")
+}
+
+/// The `WWW-Authenticate` that goes with a refusal.
+pub fn challenge(fault: &Fault) -> HeaderValue {
+    let plain = HeaderValue::from_static("Bearer realm=\"a2a\"");
+    if !fault.facts.iter().any(|(name, value)| (*name, &**value) == INVALID_TOKEN) {
+        return plain;
+    }
+    let words: String = fault.message.chars().filter(|c| matches!(c, ' '..='~') && !matches!(c, '"' | '\\')).collect();
+    let full = format!("Bearer realm=\"a2a\", error=\"invalid_token\", error_description=\"{words}\"");
+    HeaderValue::from_str(&full).unwrap_or(plain)
+}

@@ -1,0 +1,250 @@
+//! Agent cards: made per public address, kept, and served with validators so that readers may cache them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use dialects::card::{self, CardAuth, CardFacts};
+use dialects::wire::JsonWire;
+use http::header::{
+    CACHE_CONTROL, CONTENT_TYPE, ETAG, HOST, HeaderName, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED, VARY,
+};
+use http::{HeaderMap, HeaderValue, StatusCode, request};
+use model::Caller;
+use model::ports::agent::Profile;
+use parking_lot::Mutex;
+use sha2::{Digest, Sha256};
+
+use crate::mount::Mounted;
+use crate::policy::Policy;
+use crate::settings::{CardForm, Door};
+use crate::{Server, Settings};
+use web::body::{Response, ResponseBody};
+use web::client_address::{FORWARDED_HOST, FORWARDED_PROTO};
+
+/// Addresses a server is reached under are few; a caller who makes up hosts does not fill the memory.
+const KEPT: usize = 256;
+
+pub struct Cards {
+    /// By agent and public address.
+    made: Mutex<HashMap<Key, Arc<Made>>>,
+    since: jiff::Timestamp,
+    public_url: Option<String>,
+}
+
+type Key = (Arc<str>, String);
+
+struct Made {
+    bytes: Bytes,
+    etag: HeaderValue,
+}
+
+impl Cards {
+    pub(crate) fn new(settings: &Settings) -> Cards {
+        let public_url = settings.public_url.as_ref().map(|url| url.trim_end_matches('/').to_owned());
+        Cards { made: Mutex::default(), since: jiff::Timestamp::now(), public_url }
+    }
+
+    /// What cards say has changed: they are made anew.
+    pub(crate) fn forget(&self) {
+        self.made.lock().clear();
+    }
+
+    /// Where the caller reached us: as configured, as a trusted proxy says, or as the caller says.
+    pub fn base_url(&self, settings: &Settings, head: &request::Parts) -> String {
+        let headers = &head.headers;
+        if let Some(url) = &self.public_url {
+            return url.clone();
+        }
+        let (proto, host) = forwarded(headers);
+        // HTTP/2 has the host in the request line, as it were.
+        let said = header(headers, HOST).or_else(|| head.uri.authority().map(|authority| authority.as_str()));
+        let host = host.or(said).filter(|host| is_authority(host)).map(str::to_owned);
+        let host = host.unwrap_or_else(|| settings.listen.to_string());
+        let ours = if settings.tls.is_some() { "https" } else { "http" };
+        format!("{}://{host}", proto.unwrap_or(ours))
+    }
+}
+
+fn header(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}
+
+fn is_authority(host: &str) -> bool {
+    !host.is_empty() && host.len() <= 255 && host.parse::<http::uri::Authority>().is_ok() && !host.contains('@')
+}
+
+/// The scheme and host that a trusted proxy saw: `service` has removed what anybody else says of them.
+fn forwarded(headers: &HeaderMap) -> (Option<&'static str>, Option<&str>) {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
+    let proto = match text(FORWARDED_PROTO) {
+        Some(proto) if proto.eq_ignore_ascii_case("https") => Some("https"),
+        Some(proto) if proto.eq_ignore_ascii_case("http") => Some("http"),
+        Some(_) | None => None,
+    };
+    (proto, text(FORWARDED_HOST))
+}
+
+/// A document that tells the address it was asked at: copies may be kept for a while, one for each address.
+pub fn cacheable(headers: &mut HeaderMap) {
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=300"));
+    headers.insert(VARY, HeaderValue::from_static("host, forwarded, x-forwarded-host, x-forwarded-proto"));
+}
+
+impl Server {
+    /// `None` for an agent that is gone.
+    pub(crate) fn public_card(&self, mounted: &Mounted, head: &request::Parts) -> Option<Response> {
+        if mounted.retired {
+            return None;
+        }
+        let agent = &mounted.agent;
+        let headers = &head.headers;
+        let base = self.cards.base_url(&self.settings, head);
+        let made = {
+            let known = self.cards.made.lock().get(&(agent.clone(), base.clone())).cloned();
+            known.unwrap_or_else(|| {
+                let bytes = self.card_bytes(
+                    mounted,
+                    None,
+                    &base,
+                    match self.settings.card {
+                        CardForm::Clean => card::clean,
+                        CardForm::Hybrid => card::hybrid,
+                    },
+                );
+                let digest = Sha256::digest(&bytes);
+                let tag: String = digest[..12].iter().map(|b| format!("{b:02x}")).collect();
+                let etag = HeaderValue::from_str(&format!("\"{tag}\"")).unwrap_or(HeaderValue::from_static("\"card\""));
+                let made = Arc::new(Made { bytes, etag });
+                let mut kept = self.cards.made.lock();
+                if kept.len() >= KEPT {
+                    kept.clear();
+                }
+                kept.insert((agent.clone(), base), made.clone());
+                made
+            })
+        };
+        let fresh = match header(headers, IF_NONE_MATCH) {
+            Some(tags) => tags.split(',').any(|t| {
+                let tag = t.trim().trim_start_matches("W/");
+                tag == "*" || tag.as_bytes() == made.etag.as_bytes()
+            }),
+            None => header(headers, IF_MODIFIED_SINCE)
+                .and_then(http_date)
+                .is_some_and(|t| t.as_second() >= self.cards.since.as_second()),
+        };
+        let mut response = Response::new(if fresh { ResponseBody::empty() } else { made.bytes.clone().into() });
+        if fresh {
+            *response.status_mut() = StatusCode::NOT_MODIFIED;
+        }
+        let out = response.headers_mut();
+        out.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        out.insert(ETAG, made.etag.clone());
+        cacheable(out);
+        if let Ok(since) = HeaderValue::from_str(&to_http_date(self.cards.since)) {
+            out.insert(LAST_MODIFIED, since);
+        }
+        Some(response)
+    }
+
+    /// The card for a caller we know, in its dialect: with the skills it may use.
+    pub(crate) fn extended_card(
+        &self,
+        mounted: &Mounted,
+        caller: &Caller,
+        head: &request::Parts,
+        wire: &'static dyn JsonWire,
+    ) -> Bytes {
+        let base = self.cards.base_url(&self.settings, head);
+        self.card_bytes(mounted, Some(caller), &base, |facts| wire.card(facts))
+    }
+
+    /// Whether there is an extended card: where nobody can be known, there is nobody to show it to.
+    pub(crate) fn has_extended_card(&self, mounted: &Mounted) -> bool {
+        let can_be_known = match mounted.door {
+            Door::Required => true,
+            Door::Optional => self.callers.has_any() || self.requires(mounted),
+            Door::None => false,
+        };
+        can_be_known && !mounted.retired
+    }
+
+    /// Whether callers need a credential at this mount: its own rule, or a product's as soon as any credential exists.
+    pub fn requires(&self, mounted: &Mounted) -> bool {
+        let bearer = || mounted.bearer.is_some() && self.has_credentials();
+        mounted.door == Door::Required || bearer()
+    }
+
+    /// Whether any credential exists or is required.
+    pub(crate) fn has_credentials(&self) -> bool {
+        let of_product = || self.settings.products.iter().any(|product| product.has_credentials());
+        self.callers.required() || self.callers.has_any() || of_product()
+    }
+
+    /// Whether the policy lets callers without a credential do something with this agent, though one is required.
+    pub fn opens(&self, agent: &str) -> bool {
+        self.policy.as_ref().is_some_and(|policy| policy.opens(agent))
+    }
+
+    /// What is enforced at a mount, as its card tells it.
+    fn auth(&self, mounted: &Mounted) -> Option<CardAuth> {
+        if !self.has_extended_card(mounted) {
+            return None;
+        }
+        let tokens = self.callers.tokens();
+        Some(CardAuth {
+            required: self.requires(mounted) && !self.opens(&mounted.agent),
+            // A key can be made at any time where one is required and nothing else is taken.
+            keys: self.callers.has_keys() || tokens.is_none(),
+            tokens: tokens.is_some(),
+            discovery: tokens.map(|tokens| tokens.discovery_urls().collect()).unwrap_or_default(),
+        })
+    }
+
+    fn card_bytes(
+        &self,
+        mounted: &Mounted,
+        caller: Option<&Caller>,
+        base: &str,
+        write: impl FnOnce(&CardFacts<'_>) -> Bytes,
+    ) -> Bytes {
+        let agent = &mounted.agent;
+        let Some(profile) = self.engine.profile(agent) else { return Bytes::from_static(b"{}") };
+        let url = format!("{base}/a2a/{agent}");
+        let policy = self.policy.as_ref();
+        let required = self.requires(mounted);
+        let may = |caller: &Caller, skill: &str| {
+            policy.is_none_or(|policy| policy.allows_skill(caller, &caller.tenant, agent, skill, required))
+        };
+        let shown: Profile;
+        let profile = match caller {
+            Some(caller) if policy.is_some_and(Policy::has_skills) => {
+                let skills = profile.skills.iter().filter(|skill| may(caller, &skill.id)).cloned().collect();
+                shown = Profile { skills, ..Profile::clone(&profile) };
+                &shown
+            }
+            Some(_) | None => &*profile,
+        };
+        let mut facts = CardFacts::new(profile, &url);
+        facts.auth = self.auth(mounted);
+        facts.extended = self.has_extended_card(mounted);
+        facts.push = self.offers_push(profile);
+        if required && self.opens(agent) {
+            // Some of it is open to everybody: each skill says whether it is.
+            let nobody = Caller { tenant: mounted.tenant_of(self.callers.anonymous()), ..Caller::anonymous() };
+            let guarded = card::skill_ids(profile).filter(|skill| !may(&nobody, skill));
+            facts.guarded = guarded.map(str::to_owned).collect();
+        }
+        write(&facts)
+    }
+}
+
+const HTTP_DATE: &str = "%a, %d %b %Y %H:%M:%S GMT";
+
+fn to_http_date(stamp: jiff::Timestamp) -> String {
+    stamp.strftime(HTTP_DATE).to_string()
+}
+
+fn http_date(text: &str) -> Option<jiff::Timestamp> {
+    jiff::civil::DateTime::strptime(HTTP_DATE, text).ok()?.to_zoned(jiff::tz::TimeZone::UTC).ok().map(|z| z.timestamp())
+}

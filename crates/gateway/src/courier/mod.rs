@@ -1,0 +1,274 @@
+//! The courier: brings letters to webhooks. It knows the wire, the network and the seal; what is delivered, in which
+//! order and when again is the engine's.
+//!
+//! * `check` says which configs are taken at all; the outbound policy of the crate `web` says which addresses are connected to
+//! * `seal` keeps configs unreadable at rest, `keyfile` keeps our own keys
+//! * `headers`, `sign` and `jwt` are what goes around a body; `post` is one attempt over the network
+
+mod check;
+mod headers;
+mod jwt;
+mod keyfile;
+mod post;
+mod seal;
+mod sign;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use dialects::JsonWire;
+use dialects::framing::json::{Encoded, Segment, Writer};
+use dialects::wire::Head;
+use model::ports::Future;
+use model::ports::sealer::Sealer;
+use model::ports::store::Store;
+use model::ports::webhook::{WebhookDetail, WebhookOutcome, WebhookRequest, WebhookSender};
+use model::{Fault, PushConfig, PushSpec, PushState, TaskId};
+use url::Url;
+
+pub use jwt::Signer;
+pub use keyfile::KeyFault;
+pub use seal::Seal;
+pub use web::outbound::{AllowedHost, HostResolver, OutboundPolicy, SystemResolver};
+
+use crate::links::{Links, Terms};
+use crate::settings::Files;
+use headers::Around;
+use web::body::in_json;
+
+/// The name of the seal's key in the data folder.
+pub const SEAL_KEY: &str = "seal.key";
+/// The name of the key for tokens in the data folder.
+pub const JWT_KEY: &str = "push-jwt.pem";
+
+/// How many configs are tried to prove a key.
+const SAMPLE: usize = 8;
+
+/// How deliveries are made.
+pub struct Options {
+    pub policy: OutboundPolicy,
+    /// For a connection to be there, in milliseconds.
+    pub connect_ms: u64,
+    /// For a whole attempt, in milliseconds.
+    pub timeout_ms: u64,
+    /// Signs what no secret of a config's own does.
+    pub signing_secret: Option<String>,
+    pub resolver: Arc<dyn HostResolver>,
+    /// The forms of products, whose push configs are served, too.
+    pub product_wires: Vec<&'static dyn JsonWire>,
+    /// How large files are shown, and where the server is reached; without it, by their bytes.
+    pub files: Option<(String, Files)>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            policy: OutboundPolicy::default(),
+            connect_ms: 5_000,
+            timeout_ms: 15_000,
+            signing_secret: None,
+            resolver: Arc::new(SystemResolver),
+            product_wires: Vec::new(),
+            files: None,
+        }
+    }
+}
+
+/// Delivers by HTTP.
+pub struct HttpCourier(Arc<Desk>);
+
+struct Desk {
+    store: Arc<dyn Store>,
+    seal: Arc<Seal>,
+    signer: Option<Signer>,
+    policy: Arc<OutboundPolicy>,
+    signing_secret: Option<String>,
+    post: post::Post,
+    product_wires: Vec<&'static dyn JsonWire>,
+    links: Links,
+    files: Option<(String, Files)>,
+}
+
+impl HttpCourier {
+    /// `store` is where large content is fetched from.
+    pub fn new(
+        store: Arc<dyn Store>,
+        seal: impl Into<Arc<Seal>>,
+        signer: Option<Signer>,
+        options: Options,
+    ) -> Result<HttpCourier, KeyFault> {
+        let Options { policy, connect_ms, timeout_ms, signing_secret, resolver, product_wires, files } = options;
+        let policy = Arc::new(policy);
+        let (connect, whole) = (Duration::from_millis(connect_ms), Duration::from_millis(timeout_ms));
+        let post = post::Post::new(&policy, &resolver, connect, whole);
+        let post = post.map_err(|error| {
+            KeyFault::new(format!(
+                "cannot make an HTTP client for webhooks: {error}; set push.enabled to false to go without"
+            ))
+        })?;
+        let seal = seal.into();
+        let links = Links::new(store.clone(), Some(seal.clone()));
+        Ok(HttpCourier(Arc::new(Desk {
+            store,
+            seal,
+            signer,
+            policy,
+            signing_secret,
+            post,
+            product_wires,
+            links,
+            files,
+        })))
+    }
+
+    /// Refuses a key that opens none of the configs there are, as far as a few of them tell: going on would give them all
+    /// up. A key that was made just now can open none; whoever took the old one away is told.
+    pub async fn prove(&self) -> Result<(), KeyFault> {
+        let rows = self.0.store.pushes(PushState::Active, None, SAMPLE).await;
+        let rows = rows.map_err(|trouble| KeyFault::new(format!("cannot read the push configs: {trouble}")))?;
+        if rows.is_empty() || rows.iter().any(|row| self.open(row.task, &row.spec).is_ok()) {
+            return Ok(());
+        }
+        let words = "the push configs in the store were sealed with another key";
+        if self.0.seal.is_new() {
+            tracing::error!("{words} and are given up; to have them back, put it in place of {SEAL_KEY} and redeliver");
+            return Ok(());
+        }
+        Err(KeyFault::new(format!(
+            "{words}: put that back as {SEAL_KEY} in the data folder, or name it with push.key_file; if it is lost, remove {SEAL_KEY}, and they are given up"
+        )))
+    }
+}
+
+impl WebhookSender for HttpCourier {
+    fn check(&self, config: &PushConfig) -> Result<(), Fault> {
+        check::check(&self.0.policy, config)
+    }
+
+    fn seal(&self, task: TaskId, spec: &PushSpec) -> Result<Bytes, Fault> {
+        self.0.seal.seal(task, spec)
+    }
+
+    fn open(&self, task: TaskId, sealed: &[u8]) -> Result<PushSpec, Fault> {
+        self.0.seal.open(task, sealed)
+    }
+
+    /// A dialect we no longer speak is told nothing, however it was told.
+    fn telling(&self, dialect: &str) -> WebhookDetail {
+        self.0.codec(dialect).map_or(WebhookDetail::States, |codec| codec.facts().telling)
+    }
+
+    fn clears(&self, dialect: &str) -> bool {
+        self.0.codec(dialect).is_some_and(|codec| codec.facts().clears_push)
+    }
+
+    fn endpoint(&self, spec: &PushSpec) -> Arc<str> {
+        match Url::parse(&spec.url) {
+            Ok(url) => url.origin().ascii_serialization().into(),
+            Err(_) => "unknown".into(),
+        }
+    }
+
+    fn deliver(&self, letter: WebhookRequest) -> Future<'static, WebhookOutcome> {
+        let desk = self.0.clone();
+        Box::pin(async move { desk.deliver(&letter).await.unwrap_or_else(|receipt| receipt) })
+    }
+}
+
+impl Desk {
+    /// The form of this name.
+    fn codec(&self, name: &str) -> Option<&'static dyn JsonWire> {
+        dialects::wire(name).or_else(|| self.product_wires.iter().copied().find(|wire| wire.name() == name))
+    }
+
+    /// What cannot be sent at all is the error.
+    async fn deliver(self: &Arc<Self>, letter: &WebhookRequest) -> Result<WebhookOutcome, WebhookOutcome> {
+        let spec = &letter.spec;
+        let gone = |why: String| WebhookOutcome::Gone { why };
+        let wire = self
+            .codec(&spec.dialect)
+            .ok_or_else(|| gone(format!("the dialect {:?} is not spoken here any more", spec.dialect)))?
+            .webhook_wire();
+        // First, since many events are not told at all.
+        let mut w = Writer::with_capacity(1_024);
+        let head = Head::new(letter.id.task, spec.shown.as_deref(), &letter.context);
+        if !wire.push_body(&mut w, &head, &letter.news) {
+            return Ok(WebhookOutcome::Untold);
+        }
+        let body = w.finish();
+
+        let url = Url::parse(&spec.url).map_err(|_| gone("its url is not an address".into()))?;
+        let endpoint = url.origin().ascii_serialization();
+        // The list may have changed since the config was taken; and no resolver sees an address that is no name.
+        self.policy.admit(&url).map_err(|error| gone(format!("{endpoint} is refused: {}", error.message())))?;
+
+        let failed = |why: String| WebhookOutcome::Failed { why, retry_after_ms: None };
+        let event = letter.id.to_string();
+        let id = format!("{event}.{}", headers::header_safe(&letter.config));
+        let timestamp = jiff::Timestamp::now().as_second();
+        let key = headers::signing_key(spec, self.signing_secret.as_deref());
+        let mut reading = sign::Reading::new(key, &id, timestamp, self.signer.is_some());
+        let body = self.settle(letter, body).await.map_err(failed)?;
+        for segment in &body.segments {
+            reading.take(&self.load(&letter.tenant, segment).await.map_err(failed)?);
+        }
+        let read = reading.finish();
+        let jwt = match &self.signer {
+            Some(signer) => {
+                let task = spec.shown.as_deref().map_or_else(|| letter.id.task.to_string(), str::to_owned);
+                let body_sha256 = read.sha256.as_deref().unwrap_or_default();
+                let about = jwt::About { endpoint: &endpoint, event: &event, task: &task, body_sha256, at: timestamp };
+                Some(signer.token(&about).map_err(|error| failed(format!("no token could be made: {error}")))?)
+            }
+            None => None,
+        };
+        let around = Around {
+            spec,
+            a2a_json: wire.json_facts().a2a_json,
+            event: &event,
+            id: &id,
+            timestamp,
+            signature: read.signature.as_deref(),
+            jwt: jwt.as_deref(),
+        };
+        let mut headers = headers::headers(&around).map_err(|_| gone("its secrets do not fit into a header".into()))?;
+        // Also where the body is fetched piece by piece its length is known: it has been read once.
+        headers.insert(http::header::CONTENT_LENGTH, read.len.into());
+        let receipt = self.post.send(&endpoint, url, headers, self.body(letter, body)).await;
+        tracing::debug!(%endpoint, %event, attempt = letter.attempt, ?receipt, "a delivery was tried");
+        Ok(receipt)
+    }
+
+    /// Once for both the signature and the body: an address has a time in it.
+    async fn settle(&self, letter: &WebhookRequest, body: Encoded) -> Result<Encoded, String> {
+        let Some((base, files)) = &self.files else { return Ok(body.settled(|_| None)) };
+        let terms = Terms { base: base.clone(), tenant: letter.tenant.clone(), files: *files };
+        self.links.settle(body, &terms).await.map_err(|fault| fault.to_string())
+    }
+
+    /// Large content is fetched while it is sent, so that a letter holds no more of it than one part.
+    fn body(self: &Arc<Self>, letter: &WebhookRequest, encoded: Encoded) -> reqwest::Body {
+        if let Some(bytes) = encoded.as_bytes() {
+            return bytes.clone().into();
+        }
+        let (desk, tenant) = (self.clone(), letter.tenant.clone());
+        let segments = futures_util::stream::iter(encoded.into_segments());
+        reqwest::Body::wrap_stream(futures_util::StreamExt::then(segments, move |segment| {
+            let (desk, tenant) = (desk.clone(), tenant.clone());
+            async move { desk.load(&tenant, &segment).await.map_err(std::io::Error::other) }
+        }))
+    }
+
+    async fn load(&self, tenant: &Arc<str>, segment: &Segment) -> Result<Bytes, String> {
+        match segment {
+            Segment::Bytes(bytes) => Ok(bytes.clone()),
+            Segment::Blob(blob) => match self.store.blob(tenant.clone(), blob.hash).await {
+                Ok(Some(content)) => Ok(in_json(blob.kind, &content)),
+                Ok(None) => Err("a part of the task is missing in the store".into()),
+                Err(trouble) => Err(trouble.to_string()),
+            },
+            Segment::File(_) => Err("a file was not settled".into()),
+        }
+    }
+}

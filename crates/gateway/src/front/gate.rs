@@ -1,0 +1,88 @@
+//! Who is let in at an address, by the headers alone: before more of a body is read than anybody may send.
+//!
+//! It asks the same that the front asks once it has read the request, and is asked for large bodies only. Where several
+//! fronts share an address, and only the body tells which of them is meant, being let in by one of them is enough.
+
+use std::sync::Arc;
+
+use http::header::AUTHORIZATION;
+use http::request;
+use model::{Fault, Kind};
+
+use super::{RequestLog, credential_missing};
+use crate::Server;
+use crate::mount::Mounted;
+use crate::product::ProductEndpoint;
+use crate::settings::Door;
+use web::credentials::API_KEY;
+
+/// Where a body is read, as far as it matters who sends it.
+#[derive(Clone, Copy)]
+pub enum Gate<'a> {
+    /// The caller has been let in already, or the address has a small limit of its own.
+    Open,
+    /// An agent's address; at some of them products have callers of their own.
+    Agent(&'a Mounted),
+    Product(&'a (dyn ProductEndpoint + 'a)),
+}
+
+impl<'a> Gate<'a> {
+    /// Whether the headers show a caller who is let in. The fault is the one that the front would answer with, and a wrong
+    /// credential counts against its address as it does there.
+    pub(crate) async fn check(
+        &self,
+        server: &Arc<Server>,
+        head: &request::Parts,
+        log: &RequestLog,
+    ) -> Result<(), Fault> {
+        let admitted = self.admit(server, head).await;
+        if let (Some(throttle), Err(fault)) = (&server.throttle, &admitted)
+            && fault.kind == Kind::Unauthenticated
+            && (head.headers.contains_key(AUTHORIZATION) || head.headers.contains_key(&API_KEY))
+        {
+            throttle.failed(log.address)?;
+        }
+        admitted
+    }
+
+    async fn admit(&self, server: &Arc<Server>, head: &request::Parts) -> Result<(), Fault> {
+        match self {
+            Gate::Open => Ok(()),
+            Gate::Agent(mounted) => match at_mount(server, mounted, head).await {
+                Err(fault) if is_shared(head) => {
+                    for product in server.mounts.products() {
+                        if product.knows_caller(server, head).await {
+                            return Ok(());
+                        }
+                    }
+                    Err(fault)
+                }
+                admitted => admitted,
+            },
+            Gate::Product(endpoint) => endpoint.admit(server, head).await,
+        }
+    }
+}
+
+/// An address at which products have callers of their own.
+fn is_shared(head: &request::Parts) -> bool {
+    matches!(head.uri.path(), "/" | "/a2a" | "/a2a/")
+}
+
+/// Whether the headers show a caller that an agent's address lets in.
+pub async fn at_mount(server: &Server, mounted: &Mounted, head: &request::Parts) -> Result<(), Fault> {
+    if mounted.door == Door::None {
+        return Ok(());
+    }
+    let caller = server.callers.identify(&head.headers).await?;
+    if !caller.authenticated && server.requires(mounted) && !server.opens(&mounted.agent) {
+        return Err(credential_missing(mounted));
+    }
+    Ok(())
+}
+
+/// The largest body that any address takes.
+pub fn largest_body(engine: &engine::Engine, settings: &crate::Settings) -> usize {
+    let of_products = settings.products.iter().map(|product| product.largest_body()).max();
+    engine.limits().body_bytes.max(of_products.unwrap_or_default())
+}

@@ -1,0 +1,546 @@
+//! The transports we serve. A front reads the envelope, finds out which dialect is spoken, lets it decode the call, carries
+//! the call out and writes the answer in the same dialect: JSON-RPC in [`rpc`], HTTP+JSON in [`rest`], event streams in
+//! [`stream`]. No front knows a wire; it only holds a [`JsonWire`]. Workers, who are no callers, have [`worker`].
+
+pub mod effective;
+mod files;
+pub mod gate;
+pub mod rest;
+pub mod rpc;
+pub mod stream;
+pub(crate) mod worker;
+
+use std::borrow::Cow;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use dialects::framing::json::{Encoded, Segment, Writer};
+use dialects::wire::{Codec, Decoded, Head, JsonWire, Operation, Page, TaskView};
+use engine::{Answers, PushAnswer, SendAnswer, Subscription, TaskListing};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, request};
+use model::call::Idempotency;
+use model::{Call, CallScope, Caller, ContextId, Fault, Kind, Task, TaskId, Wait};
+use prometheus_client::metrics::gauge::Gauge;
+use sha2::{Digest, Sha256};
+use web::body::{Response, ResponseBody, counted, in_json, room, with_room};
+use web::concurrency::ConcurrencyPermit;
+use web::headers::{idempotency_key, trace};
+pub use web::request_log::RequestLog;
+use web::sse::GaugeGuard;
+
+pub use effective::{EffectiveCall, StreamStart};
+pub(crate) use files::answer as file;
+pub use gate::{Gate, at_mount, largest_body};
+
+use crate::links::Terms;
+use crate::mount::Mounted;
+use crate::settings::Door;
+use crate::{Server, callers};
+
+pub static A2A_VERSION: HeaderName = HeaderName::from_static("a2a-version");
+static A2A_EXTENSIONS: HeaderName = HeaderName::from_static("a2a-extensions");
+static X_A2A_EXTENSIONS: HeaderName = HeaderName::from_static("x-a2a-extensions");
+/// Which dialect answered; in a request, which one should.
+pub static A2A_DIALECT: HeaderName = HeaderName::from_static("x-a2a-dialect");
+
+/// How often an answer that has begun looks for room for its next piece.
+const ROOM_AGAIN: Duration = Duration::from_millis(20);
+
+/// What came of a call.
+pub enum Done {
+    Sent(SendAnswer, TaskView),
+    /// A task, and whether the caller named it by its alias.
+    Task(Arc<Task>, TaskView, bool),
+    /// A settled task as it was encoded before.
+    Kept(Bytes),
+    List(TaskListing, TaskView),
+    /// What a push call answered, and the tenant that the request named.
+    Push(PushAnswer, Option<String>),
+    Card(Bytes),
+    Stream(Box<Follow>),
+}
+
+/// A stream to be served, and how.
+pub struct Follow {
+    subscription: Subscription,
+    /// The id the caller knows the task under.
+    shown: Option<Arc<str>>,
+    view: TaskView,
+    /// Without the task as it was: the caller has it.
+    only_later: bool,
+    /// The caller's place among its streams, where they are limited.
+    _seat: Option<ConcurrencyPermit>,
+}
+
+/// Who is calling: known, let in at this mount, and within the limits of calls.
+pub async fn who(
+    server: &Arc<Server>,
+    mounted: &Mounted,
+    head: &request::Parts,
+    log: &mut RequestLog,
+) -> Result<Arc<Caller>, Fault> {
+    let throttle = server.throttle.as_ref();
+    let caller = match mounted.door {
+        Door::None => server.callers.anonymous().clone(),
+        Door::Required | Door::Optional => match server.callers.identify(&head.headers).await {
+            Ok(caller) => caller,
+            Err(fault) => {
+                if let (Some(throttle), Kind::Unauthenticated) = (throttle, fault.kind) {
+                    throttle.failed(log.address)?;
+                }
+                return Err(fault);
+            }
+        },
+    };
+    log.caller = Some(caller.name.clone());
+    if !caller.authenticated && server.requires(mounted) && !server.opens(&mounted.agent) {
+        return Err(credential_missing(mounted));
+    }
+    if let Some(throttle) = throttle {
+        throttle.admit(&caller, log.address)?;
+    }
+    Ok(caller)
+}
+
+/// The refusal of a caller without a credential at a mount that requires one.
+fn credential_missing(mounted: &Mounted) -> Fault {
+    let fault = callers::nobody();
+    match &mounted.bearer {
+        Some(advice) => Fault { message: format!("{}; {advice}", fault.message), ..fault },
+        None => fault,
+    }
+}
+
+/// A call on its way: the agent and mount that it came to, its caller, and the dialect it is answered in.
+pub struct CallContext<'a> {
+    pub server: &'a Arc<Server>,
+    pub mounted: &'a Mounted,
+    pub head: &'a request::Parts,
+    pub caller: Arc<Caller>,
+    pub wire: &'static dyn JsonWire,
+    /// Rules of the call: the wire's own, but where two generations share a method those of the task's opener.
+    pub rules: &'static dyn Codec,
+    /// A task is shown under its thread and its own id.
+    pub threaded: bool,
+}
+
+impl CallContext<'_> {
+    /// Carries out a call, and says in whose tenant. `body` is what an idempotency key is bound to.
+    pub async fn perform(
+        &self,
+        effective: EffectiveCall,
+        body: &[u8],
+        log: &mut RequestLog,
+    ) -> Result<(Done, Arc<str>), Fault> {
+        log.operation = effective.call.name();
+        let place = self.place(&effective)?;
+        let (seat, _waiting) = self.seat(&effective.call, log.address)?;
+        let mut done = self.carry_out(&place, effective, body).await?;
+        if let Done::Stream(follow) = &mut done {
+            follow._seat = seat;
+        }
+        Ok((done, place.caller.tenant.clone()))
+    }
+
+    /// A place among the caller's streams or waiting calls, held for as long as it streams or waits.
+    fn seat(
+        &self,
+        call: &Call,
+        address: IpAddr,
+    ) -> Result<(Option<ConcurrencyPermit>, Option<GaugeGuard<&Gauge>>), Fault> {
+        let throttle = self.server.throttle.as_ref();
+        match call {
+            Call::Send(send) if send.wait != Wait::Exists => {
+                let seat = throttle.map(|throttle| throttle.waiting(&self.caller, address)).transpose()?.flatten();
+                Ok((seat, Some(GaugeGuard::new(&self.server.metrics.waiting))))
+            }
+            Call::Stream(_) | Call::Subscribe(_) => {
+                let seat = throttle.map(|throttle| throttle.stream(&self.caller, address)).transpose()?.flatten();
+                Ok((seat, None))
+            }
+            Call::Send(_) | Call::Get(_) | Call::List(_) | Call::Cancel(_) | Call::Push(_) | Call::ExtendedCard => {
+                Ok((None, None))
+            }
+        }
+    }
+
+    /// Asks the product that guards this agent. Other agents cost a look at an `Option`.
+    async fn check_send(&self, place: &CallScope, send: &model::Send) -> Result<(), Fault> {
+        match &self.mounted.send_guard {
+            Some(guard) if guard.own_dialect() != self.wire.facts().name => {
+                let caller = Some(&*self.caller).filter(|caller| caller.authenticated);
+                guard.admit(&self.server.engine, place, send, caller).await
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    async fn carry_out(&self, place: &Arc<CallScope>, effective: EffectiveCall, body: &[u8]) -> Result<Done, Fault> {
+        let engine = &self.server.engine;
+        let EffectiveCall { call, tenant, start } = effective;
+        // Futures that open a task are large. They are boxed, so that a read does not carry their weight.
+        match call {
+            Call::Send(mut send) => {
+                self.check_send(place, &send).await?;
+                self.complete(&mut send, body)?;
+                let view = TaskView::with_history(send.history);
+                let answer = match Box::pin(engine.send(place, *send)).await? {
+                    SendAnswer::Task(task) if self.shares_session(&view) => {
+                        SendAnswer::Task(engine.with_session(place, task, self.answers()).await?)
+                    }
+                    answer @ (SendAnswer::Task(_) | SendAnswer::Reply(_)) => answer,
+                };
+                Ok(Done::Sent(answer, view))
+            }
+            Call::Stream(mut send) => {
+                self.check_send(place, &send).await?;
+                self.complete(&mut send, body)?;
+                let (view, shown) = (TaskView::with_history(send.history), send.alias.as_deref().map(Arc::from));
+                let subscription = Box::pin(engine.stream(place, *send)).await?;
+                Ok(self.follow(subscription, shown, view, false))
+            }
+            Call::Get(get) => self.get(place, get).await,
+            Call::List(list) => {
+                let view = TaskView { history: list.history, artifacts: list.artifacts };
+                Ok(Done::List(engine.list(place, &list).await?, view))
+            }
+            Call::Cancel(cancel) => {
+                let view = self.rules.facts().cancel_view;
+                let id = cancel.task.clone();
+                let task = Box::pin(engine.cancel(place, cancel)).await?;
+                let by_alias = task.alias.as_deref() == Some(&*id);
+                Ok(Done::Task(task, view, by_alias))
+            }
+            Call::Subscribe(call) => {
+                let event = match start {
+                    StreamStart::Now => None,
+                    StreamStart::Event(event) => Some(event),
+                    StreamStart::SentEvent { event, view, alias } => {
+                        let subscription = Box::pin(engine.resume_stream(place, event)).await?;
+                        return Ok(self.follow(subscription, alias, view, true));
+                    }
+                };
+                let subscription = engine.subscribe(place, &call, event).await?;
+                // Whoever named the task by an alias sees it under that, where the dialect has such a thing.
+                let alias = self.wire.facts().shows_alias && call.task.parse() != Ok(subscription.task);
+                let shown = alias.then(|| Arc::from(call.task));
+                Ok(self.follow(subscription, shown, TaskView::WHOLE, event.is_some()))
+            }
+            Call::Push(call) => Ok(Done::Push(Box::pin(engine.push(place, call)).await?, tenant)),
+            Call::ExtendedCard => Ok(Done::Card(self.extended_card(place)?)),
+        }
+    }
+
+    async fn get(&self, place: &Arc<CallScope>, get: model::Get) -> Result<Done, Fault> {
+        let engine = &self.server.engine;
+        let (slot, view) = (self.wire.slot(false), TaskView::with_history(get.history));
+        let forgotten = self.server.cache.forgotten();
+        let id = if get.history.is_none() { engine.own_id(place, &get.task).await } else { None };
+        if let Some(id) = id
+            && let Some(bytes) = self.server.cache.get(id, slot, place)
+        {
+            return Ok(Done::Kept(bytes));
+        }
+        if self.shares_session(&view) {
+            let task = engine.get_with_session(place, &get.task, self.answers()).await?;
+            let by_alias = task.alias.as_deref() == Some(&*get.task);
+            return Ok(Done::Task(task, view, by_alias));
+        }
+        let task = engine.get(place, &get.task).await?;
+        if id.is_some() && task.core.is_settled() {
+            let mut w = Writer::with_capacity(1_024);
+            self.wire.task(&mut w, &task, &view, None);
+            let encoded = w.finish();
+            // Large content is streamed, not kept.
+            if let Some(bytes) = encoded.as_bytes() {
+                self.server.cache.put(&task, slot, bytes, forgotten);
+                return Ok(Done::Kept(bytes.clone()));
+            }
+        }
+        let by_alias = task.alias.as_deref() == Some(&*get.task);
+        Ok(Done::Task(task, view, by_alias))
+    }
+
+    /// Whether an answer shows the history of the whole session.
+    fn shares_session(&self, view: &TaskView) -> bool {
+        self.rules.facts().session_history && view.history != Some(0)
+    }
+
+    fn answers(&self) -> Answers {
+        if self.rules.facts().answers_in_history { Answers::InHistory } else { Answers::Apart }
+    }
+
+    fn follow(&self, subscription: Subscription, shown: Option<Arc<str>>, view: TaskView, resumed: bool) -> Done {
+        let only_later = resumed && !self.rules.facts().resumes_with_task;
+        let shown = if self.threaded { Some(threaded(&subscription.context, subscription.task).into()) } else { shown };
+        Done::Stream(Box::new(Follow { subscription, shown, view, only_later, _seat: None }))
+    }
+
+    /// The id that the caller knows a task under: its own, where it chose one.
+    fn shown<'t>(&self, task: &'t Task) -> Option<Cow<'t, str>> {
+        if self.threaded {
+            return Some(threaded(&task.context, task.id).into());
+        }
+        let own = self.wire.facts().shows_alias && task.owner == self.caller.name;
+        task.alias.as_deref().filter(|_| own).map(Cow::Borrowed)
+    }
+
+    /// Writes the result of anything but a stream.
+    pub fn write(&self, w: &mut Writer, done: &Done) {
+        let wire = self.wire;
+        match done {
+            Done::Sent(SendAnswer::Task(task), view) => wire.sent_task(w, task, view, self.shown(task).as_deref()),
+            Done::Sent(SendAnswer::Reply(reply), _) => {
+                wire.sent_message(w, &reply.message, &Head::new(reply.exchange, None, &reply.context));
+            }
+            Done::Task(task, view, by_alias) => {
+                let shown = self.shown(task).filter(|_| *by_alias || self.threaded);
+                wire.task(w, task, view, shown.as_deref());
+            }
+            Done::List(listing, view) => {
+                let TaskListing { tasks, next_page_token, page_size, total } = listing;
+                wire.list(w, &Page { tasks, view, next_page_token, page_size: *page_size, total_size: *total });
+            }
+            Done::Push(PushAnswer::Config(config), tenant) => wire.push_config(w, config, tenant.as_deref()),
+            Done::Push(PushAnswer::List { configs, next_page_token }, tenant) => {
+                wire.push_list(w, configs, tenant.as_deref(), next_page_token);
+            }
+            Done::Push(PushAnswer::Deleted(task), _) => wire.push_deleted(w, task),
+            Done::Kept(bytes) | Done::Card(bytes) => w.raw(std::str::from_utf8(bytes).unwrap_or("null")),
+            Done::Stream(_) => w.null(),
+        }
+    }
+
+    fn extended_card(&self, place: &CallScope) -> Result<Bytes, Fault> {
+        if !self.server.has_extended_card(self.mounted) {
+            return Err(Fault::new(Kind::Unsupported, "this agent has no extended card"));
+        }
+        if !self.caller.authenticated {
+            let message =
+                "the extended card is for known callers: send Authorization: Bearer <key> or X-Api-Key: <key>";
+            return Err(Fault::new(Kind::Unauthenticated, message));
+        }
+        Ok(self.server.extended_card(self.mounted, &place.caller, self.head, self.wire))
+    }
+
+    /// The place a call is made at, if it may be made there: before any task is looked up, and for every front.
+    pub fn place(&self, effective: &EffectiveCall) -> Result<Arc<CallScope>, Fault> {
+        let place = self.place_in(effective.tenant.as_deref())?;
+        let required = self.server.requires(self.mounted);
+        let (tenant, agent) = (&place.caller.tenant, &self.mounted.agent);
+        self.server.permits(&self.caller, tenant, agent, &effective.call, required)?;
+        Ok(place)
+    }
+
+    /// The place, by the tenant that the request names. A known caller stays in its own tenant; another's looks like one
+    /// that is not there.
+    fn place_in(&self, tenant: Option<&str>) -> Result<Arc<CallScope>, Fault> {
+        let own = match &self.mounted.tenant {
+            Some(fixed) if !self.caller.authenticated || *fixed == self.caller.tenant => fixed,
+            Some(_) => return Err(Fault::new(Kind::TaskNotFound, "there is nothing here for your tenant")),
+            None => &self.caller.tenant,
+        };
+        let tenant = match tenant {
+            None | Some("") => own.clone(),
+            Some(tenant) if *tenant == **own => own.clone(),
+            // Where nobody has a key, tenants are only names; where somebody has, they are walls.
+            Some(tenant) if !self.caller.authenticated && self.server.lets_choose_tenant(self.mounted) => tenant.into(),
+            Some(_) => return Err(Fault::new(Kind::TaskNotFound, "there is no such tenant here")),
+        };
+        Ok(self.mounted.place(&self.caller, &tenant, self.wire))
+    }
+
+    /// What a send takes from the headers.
+    fn complete(&self, send: &mut model::Send, body: &[u8]) -> Result<(), Fault> {
+        complete(self.server, &self.head.headers, send, body)
+    }
+
+    /// Says which dialect answered, and which of the extensions asked for the agent has.
+    fn finish(&self, response: &mut Response) {
+        sign(response, self.wire);
+        let asked = extensions(&self.head.headers);
+        if asked.is_empty() {
+            return;
+        }
+        let Some(profile) = self.server.engine.profile(&self.mounted.agent) else { return };
+        let known = profile.extensions.iter().filter(|e| asked.contains(&e.uri)).map(|e| e.uri.as_str());
+        let active = known.collect::<Vec<_>>().join(", ");
+        let name = HeaderName::from_bytes(self.wire.json_facts().extensions_header.as_bytes());
+        if let (false, Ok(name), Ok(active)) = (active.is_empty(), name, HeaderValue::from_str(&active)) {
+            response.headers_mut().insert(name, active);
+        }
+    }
+}
+
+impl Server {
+    /// Whether a caller without a credential may choose its tenant at a mount. Where a credential of any kind puts its
+    /// holder's tasks with this agent into a tenant (a key, a token of an issuer, of a workspace or of systems), tenants are
+    /// walls.
+    fn lets_choose_tenant(&self, mounted: &Mounted) -> bool {
+        let of_product = || self.settings.products.iter().any(|product| product.separates_tenants(&mounted.agent));
+        !(mounted.tenant.is_some() || self.callers.has_any() || of_product())
+    }
+}
+
+/// What a send takes from the headers.
+pub fn complete(server: &Server, headers: &HeaderMap, send: &mut model::Send, body: &[u8]) -> Result<(), Fault> {
+    send.extensions = extensions(headers);
+    send.trace = trace(headers).map(str::to_owned);
+    if let Some(key) = idempotency_key(headers) {
+        let key = key.unwrap_or_default();
+        if key.is_empty() || key.len() > server.engine.limits().id_bytes {
+            return Err(Fault::params("Idempotency-Key", "an Idempotency-Key is 1 to 256 printable characters"));
+        }
+        send.idempotency = Some(Idempotency { key: key.to_owned(), body: Sha256::digest(body).into() });
+    }
+    Ok(())
+}
+
+/// A task under its thread and its own id.
+fn threaded(context: &ContextId, task: TaskId) -> String {
+    format!("{}:{task}", context.as_str())
+}
+
+pub fn sign(response: &mut Response, wire: &dyn Codec) {
+    response.headers_mut().insert(A2A_DIALECT.clone(), HeaderValue::from_static(wire.name()));
+}
+
+/// The status of what HTTP itself has a word for, where the rest is told otherwise.
+pub(crate) fn status_of(kind: Kind) -> Option<StatusCode> {
+    match kind {
+        Kind::Unauthenticated => Some(StatusCode::UNAUTHORIZED),
+        Kind::Forbidden => Some(StatusCode::FORBIDDEN),
+        Kind::TooLarge => Some(StatusCode::PAYLOAD_TOO_LARGE),
+        Kind::MediaType => Some(StatusCode::UNSUPPORTED_MEDIA_TYPE),
+        Kind::RateLimited => Some(StatusCode::TOO_MANY_REQUESTS),
+        Kind::Unavailable => Some(StatusCode::SERVICE_UNAVAILABLE),
+        Kind::Parse
+        | Kind::InvalidRequest
+        | Kind::MethodNotFound
+        | Kind::VerbNotAllowed
+        | Kind::InvalidParams
+        | Kind::TaskNotFound
+        | Kind::TaskNotCancelable
+        | Kind::TaskSettled
+        | Kind::PushNotSupported
+        | Kind::Unsupported
+        | Kind::ContentType
+        | Kind::InvalidAgentResponse
+        | Kind::ExtendedCardNotConfigured
+        | Kind::ExtensionRequired
+        | Kind::VersionNotSupported
+        | Kind::InsufficientBalance
+        | Kind::BudgetExceeded
+        | Kind::KeyReused
+        | Kind::Internal => None,
+    }
+}
+
+/// The operation of a call, for error tables.
+fn operation(decoded: &Decoded) -> Operation {
+    Operation::from(&decoded.call)
+}
+
+/// The version a request says it is in: by header, or by a query parameter of the same name.
+pub fn stated_version(head: &request::Parts) -> Result<Option<(u32, u32)>, Fault> {
+    let mut said = head.headers.get_all(&A2A_VERSION).iter();
+    let header = match (said.next(), said.next()) {
+        (None, _) => None,
+        (Some(value), None) => Some(value.to_str().unwrap_or("?")),
+        (Some(_), Some(_)) => Some("several"),
+    };
+    let query = match head.uri.query().filter(|q| q.contains("ersion")) {
+        Some(query) => dialects::framing::query::value(query, "A2A-Version")?,
+        None => None,
+    };
+    dialects::decide::stated(header, query.as_deref())
+}
+
+/// Extensions the caller names, under either generation's header.
+fn extensions(headers: &HeaderMap) -> Vec<String> {
+    let lines = headers.get_all(&A2A_EXTENSIONS).iter().chain(headers.get_all(&X_A2A_EXTENSIONS));
+    let names = lines.filter_map(|v| v.to_str().ok()).flat_map(|v| v.split(','));
+    names.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).take(100).collect()
+}
+
+/// How large files are shown to whoever asks this.
+pub fn terms(server: &Server, head: &request::Parts, tenant: &Arc<str>) -> Terms {
+    let base = server.cards.base_url(&server.settings, head);
+    Terms { base, tenant: tenant.clone(), files: server.settings.files }
+}
+
+/// A body of what was encoded: at once where it is in memory, piece by piece where it refers to large content.
+pub async fn into_body(
+    server: &Arc<Server>,
+    head: &request::Parts,
+    tenant: &Arc<str>,
+    encoded: Encoded,
+) -> Result<ResponseBody, Fault> {
+    if let Some(bytes) = encoded.as_bytes() {
+        return Ok(counted(&server.answers, bytes.clone())?.into());
+    }
+    let encoded = server.links.settle(encoded, &terms(server, head, tenant)).await?;
+    if let Some(bytes) = encoded.as_bytes() {
+        return Ok(counted(&server.answers, bytes.clone())?.into());
+    }
+    let (server, tenant) = (server.clone(), tenant.clone());
+    let segments = futures_util::stream::iter(encoded.into_segments());
+    Ok(ResponseBody::stream(futures_util::StreamExt::then(segments, move |segment| {
+        let (server, tenant) = (server.clone(), tenant.clone());
+        async move {
+            load_when_there_is_room(&server, &tenant, segment).await.map_err(|fault| {
+                tracing::error!(cause = %fault.cause_text(), "an answer broke off: {fault}");
+                std::io::Error::other(fault.message)
+            })
+        }
+    })))
+}
+
+/// A piece of an answer that has begun: it waits for room as long as its reader may take.
+async fn load_when_there_is_room(server: &Server, tenant: &Arc<str>, segment: Segment) -> Result<Bytes, Fault> {
+    let bytes = match &segment {
+        Segment::Bytes(bytes) => return counted(&server.answers, bytes.clone()).or(Ok(bytes.clone())),
+        // In JSON a third is added to it, or a little more.
+        Segment::Blob(blob) => usize::try_from(blob.len).unwrap_or(usize::MAX).saturating_mul(4) / 3,
+        Segment::File(_) => 0,
+    };
+    let patience = Duration::from_millis(u64::from(server.settings.timeouts.write_ms));
+    let since = Instant::now();
+    let share = loop {
+        match room(&server.answers, bytes) {
+            Ok(share) => break share,
+            Err(fault) if since.elapsed() >= patience => return Err(fault),
+            Err(_) => tokio::time::sleep(ROOM_AGAIN).await,
+        }
+    };
+    Ok(with_room(load(server, tenant, segment).await?, share))
+}
+
+async fn load(server: &Server, tenant: &Arc<str>, segment: Segment) -> Result<Bytes, Fault> {
+    match segment {
+        Segment::Bytes(bytes) => Ok(bytes),
+        Segment::Blob(blob) => {
+            let content = server.engine.blob(tenant, blob.hash).await?;
+            Ok(in_json(blob.kind, &content))
+        }
+        Segment::File(file) => Err(Fault::internal(format!("a file was not settled: {:?}", file.name))),
+    }
+}
+
+/// All of it in memory, for a frame of a stream.
+pub async fn load_all(server: &Server, terms: &Terms, encoded: Encoded) -> Result<Bytes, Fault> {
+    if let Some(bytes) = encoded.as_bytes() {
+        return Ok(bytes.clone());
+    }
+    let encoded = server.links.settle(encoded, terms).await?;
+    if let Some(bytes) = encoded.as_bytes() {
+        return Ok(bytes.clone());
+    }
+    let mut out = Vec::new();
+    for segment in encoded.into_segments() {
+        out.extend_from_slice(&load(server, &terms.tenant, segment).await?);
+    }
+    Ok(out.into())
+}

@@ -1,0 +1,279 @@
+//! JSON-RPC: one envelope in, one out, or a stream of them. Every generation on one URL: the method tells most of them
+//! apart, the version header or the task itself the rest.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use dialects::decide::{self, Decided, WireFault};
+use dialects::framing::json::Writer;
+use dialects::framing::jsonrpc::{self, Id, OwnedId, Unreadable};
+use dialects::framing::scan;
+use dialects::wire::{JsonWire, Operation};
+use http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{StatusCode, request};
+use model::{Call, Caller, Fault, Kind};
+
+use super::{
+    A2A_DIALECT, CallContext, Done, EffectiveCall, RequestLog, into_body, operation, sign, stated_version, status_of,
+    stream, terms, who,
+};
+use crate::mount::Mounted;
+use crate::product::{EndpointRequest, RequestBody, SharedCall, SharedOwner};
+use crate::{Server, callers};
+use web::body::{Response, counted};
+use web::response::json;
+
+/// Answers a request at an agent's address: decides whose it is, once, and hands it on. No front that a request is handed
+/// to comes back here; one that finds that it is for an agent after all calls [`answer_to`].
+pub(crate) async fn answer(
+    server: &Arc<Server>,
+    mounted: &Mounted,
+    head: &request::Parts,
+    body: Result<Bytes, Fault>,
+    log: &mut RequestLog,
+) -> Response {
+    let shared = || server.mounts.shared(head.uri.path());
+    let named = head.headers.get(&A2A_DIALECT).map(|name| name.to_str().unwrap_or_default());
+    let by_headers = shared().find(|product| match named {
+        Some(name) => name == product.dialect(),
+        None => product.by_headers(server, &head.headers),
+    });
+    if let Some(product) = by_headers {
+        let body = RequestBody::of(body);
+        return product.answer_unread(EndpointRequest { server, head, body, log }).await;
+    }
+    // Until the method is known, the version alone says how to complain.
+    let version = stated_version(head);
+    let stated = version.as_ref().ok().copied().flatten();
+    if matches!(version, Ok(None)) {
+        let read = body.as_ref().ok();
+        let claimed = server.mounts.products().iter().find_map(|product| product.claim(server, head, read));
+        if let Some(endpoint) = claimed {
+            return endpoint.answer(EndpointRequest { server, head, body: RequestBody::of(body), log }).await;
+        }
+    }
+    let first = decide::by_version(stated);
+    let text = body.and_then(|body| match scan::scan(&body, server.engine.limits().json_depth) {
+        Ok(_) => Ok(body),
+        Err(fault) => Err(fault),
+    });
+    let body = match text {
+        Ok(body) => body,
+        Err(fault) => {
+            let id = log.rpc_id.take().unwrap_or(OwnedId::NULL);
+            let mut response = refuse(first, &id, &fault, Operation::Unknown, log);
+            // A body that never came whole is HTTP's own trouble.
+            if fault.kind == Kind::InvalidRequest && fault.cause.is_some() {
+                *response.status_mut() = StatusCode::BAD_REQUEST;
+            }
+            return response;
+        }
+    };
+    // It is text: the scan has seen to that.
+    let request = match jsonrpc::read(std::str::from_utf8(&body).unwrap_or_default()) {
+        Ok(request) => request,
+        Err(Unreadable { id, fault, method }) => {
+            let decided = method.and_then(|method| decide::decide(&method, stated).ok());
+            let wire = decided.map_or(first, |decided| decided.resolve(None));
+            return refuse(wire, &id, &fault, Operation::Unknown, log);
+        }
+    };
+    // A request that states a dialect is of that dialect.
+    let owner = match named {
+        None => SharedOwner::by_params(shared(), &request.method, request.params.map(|params| params.get())),
+        Some(_) => SharedOwner::Agent,
+    };
+    let call = SharedCall { server, mounted, head, request: &request };
+    let by = match owner {
+        SharedOwner::Product(product) => return product.answer(call, log).await,
+        SharedOwner::ProductIfUnknown(product) if product.owns(call).await => return product.answer(call, log).await,
+        SharedOwner::FirstGeneration => By::FirstGeneration,
+        SharedOwner::ProductIfUnknown(_) | SharedOwner::Agent => By::Anybody,
+    };
+    answer_to(server, mounted, head, &request, version, by, log).await
+}
+
+/// What is known of a request for an agent when it is handed on.
+pub enum By {
+    Anybody,
+    /// Its params are of the first generation, also where the method's name would not tell.
+    FirstGeneration,
+    /// It came to a product's endpoint, which knows the caller and has left the method to the generations of A2A. That it
+    /// names the product's own dialect has been heeded.
+    Product(&'static str, Arc<Caller>),
+}
+
+/// The answer of an agent to a request that was read already, in the version it states. Nothing here asks again whose the
+/// request is.
+pub async fn answer_to(
+    server: &Arc<Server>,
+    mounted: &Mounted,
+    head: &request::Parts,
+    request: &jsonrpc::RpcRequest<'_>,
+    version: Result<Option<decide::Version>, Fault>,
+    by: By,
+    log: &mut RequestLog,
+) -> Response {
+    let wire = decide::by_version(version.as_ref().ok().copied().flatten());
+    let mut attempt = Attempt { server, mounted, head, request, by, wire, operation: Operation::Unknown };
+    match attempt.call(version, log).await {
+        Ok(response) => response,
+        Err(fault) => {
+            let Attempt { wire, operation, .. } = attempt;
+            if wire.json_facts().refuses_in_stream && operation.is_stream() && fault.kind != Kind::Unauthenticated {
+                log.fault(&fault);
+                log.dialect = wire.name();
+                return stream::refused(wire, &request.id, &fault, operation);
+            }
+            refuse(wire, &request.id, &fault, operation, log)
+        }
+    }
+}
+
+/// A request on its way: what is known of it when it fails decides how it is refused.
+struct Attempt<'a> {
+    server: &'a Arc<Server>,
+    mounted: &'a Mounted,
+    head: &'a request::Parts,
+    request: &'a jsonrpc::RpcRequest<'a>,
+    by: By,
+    wire: &'static dyn JsonWire,
+    operation: Operation,
+}
+
+impl Attempt<'_> {
+    async fn call(
+        &mut self,
+        version: Result<Option<(u32, u32)>, Fault>,
+        log: &mut RequestLog,
+    ) -> Result<Response, Fault> {
+        let (server, head, request) = (self.server, self.head, self.request);
+        let version = version.inspect_err(|_| {
+            // Whatever version it says, the method still tells in which dialect to complain.
+            if let Ok(decided) = decide::decide(&request.method, None) {
+                self.wire = decided.resolve(None);
+            }
+        })?;
+        let decided = self.decide(version)?;
+        self.wire = decided.resolve(None);
+        if server.settings.strict_version && version.is_none() && self.wire.name() == dialects::a2a_v1::NAME {
+            return Err(decide::unsupported("say which version you speak: A2A-Version: 1.0".to_owned()));
+        }
+        let caller = match &self.by {
+            By::Product(_, caller) => caller.clone(),
+            By::Anybody | By::FirstGeneration => who(server, self.mounted, head, log).await?,
+        };
+        let limits = server.engine.limits();
+        let mut decoded = self.wire.decode_rpc(&request.method, request.params, limits)?;
+        self.operation = operation(&decoded);
+        let mut asked = CallContext {
+            server,
+            mounted: self.mounted,
+            head,
+            caller,
+            wire: self.wire,
+            rules: self.wire,
+            threaded: false,
+        };
+        if let Decided::Opener = decided {
+            // Nobody can tell who reads the answer, so it is one that both generations can read. What the same words
+            // leave unsaid, and how a refusal looks, is as whoever opened the task would have it.
+            let opener = opener(&asked, &EffectiveCall::of(decoded, &head.headers)?).await;
+            self.wire = opener;
+            asked.rules = opener;
+            decoded = opener.decode_rpc(&request.method, request.params, limits)?;
+        }
+        let wire = asked.wire;
+        log.dialect = wire.name();
+        let params = request.params.map_or("", |params| params.get());
+        let (done, tenant) = asked.perform(EffectiveCall::of(decoded, &head.headers)?, params.as_bytes(), log).await?;
+        let mut response = match done {
+            Done::Stream(follow) => {
+                stream::rpc(server.clone(), wire, *follow, terms(server, head, &tenant), request.id.to_owned())
+            }
+            Done::Kept(bytes) => {
+                let mut out = Vec::with_capacity(bytes.len() + request.id.text().len() + 40);
+                jsonrpc::write_result_head(&mut out, &request.id);
+                out.extend_from_slice(&bytes);
+                jsonrpc::write_result_tail(&mut out);
+                json(counted(&server.answers, out.into())?)
+            }
+            done => {
+                let mut w: Writer = jsonrpc::begin_result(&request.id, 1_024);
+                asked.write(&mut w, &done);
+                jsonrpc::end_result(&mut w);
+                json(into_body(server, head, &tenant, w.finish()).await?)
+            }
+        };
+        asked.finish(&mut response);
+        Ok(response)
+    }
+
+    /// Which dialect is spoken: as the caller says, or by method and version.
+    fn decide(&mut self, version: Option<(u32, u32)>) -> Result<Decided, Fault> {
+        let named = self.head.headers.get(&A2A_DIALECT).map(|name| name.to_str().unwrap_or_default());
+        let heeded = match &self.by {
+            By::Product(product, _) => Some(*product),
+            By::Anybody | By::FirstGeneration => None,
+        };
+        if let Some(name) = named.filter(|name| Some(*name) != heeded) {
+            let known = dialects::WIRES.iter().copied().find(|wire| wire.name() == name);
+            return known.map(Decided::Wire).ok_or_else(|| {
+                let names: Vec<&str> = dialects::WIRES.iter().map(|wire| wire.name()).collect();
+                Fault::new(Kind::InvalidRequest, format!("X-A2A-Dialect is none of {}", names.join(", ")))
+            });
+        }
+        match decide::decide(&self.request.method, version) {
+            Ok(Decided::Opener) if matches!(self.by, By::FirstGeneration) => {
+                Ok(Decided::Wire(decide::by_opener(Some(dialects::a2a_v0_1::NAME))))
+            }
+            Ok(decided) => Ok(decided),
+            Err(WireFault { wire, fault }) => {
+                self.wire = wire;
+                Err(fault)
+            }
+        }
+    }
+}
+
+/// The dialect of whoever opened the task that a request of no particular generation is about.
+async fn opener(asked: &CallContext<'_>, effective: &EffectiveCall) -> &'static dyn JsonWire {
+    let id = match &effective.call {
+        Call::Get(get) => &get.task,
+        Call::Cancel(cancel) => &cancel.task,
+        Call::Subscribe(subscribe) => &subscribe.task,
+        Call::Send(_) | Call::Stream(_) | Call::List(_) | Call::Push(_) | Call::ExtendedCard => return asked.wire,
+    };
+    // What the caller may not do tells nothing, not even this.
+    let Ok(place) = asked.place(effective) else { return asked.wire };
+    match asked.server.engine.get(&place, id).await {
+        Ok(task) => decide::by_opener(Some(&task.dialect)),
+        Err(_) => asked.wire,
+    }
+}
+
+/// A fault in the envelope. JSON-RPC answers 200; only what HTTP itself has a word for has another status.
+pub fn refuse(
+    wire: &'static dyn JsonWire,
+    id: &Id<'_>,
+    fault: &Fault,
+    operation: Operation,
+    log: &mut RequestLog,
+) -> Response {
+    log.fault(fault);
+    log.dialect = wire.name();
+    let mut out = Vec::with_capacity(512);
+    wire.rpc_error(&mut out, id, fault, operation);
+    let mut response = json(Bytes::from(out));
+    if let Some(status) = status_of(fault.kind) {
+        *response.status_mut() = status;
+    }
+    if fault.kind == Kind::Unauthenticated {
+        response.headers_mut().insert(WWW_AUTHENTICATE, callers::challenge(fault));
+    }
+    if let Some(seconds) = fault.retry_after_s {
+        response.headers_mut().insert(RETRY_AFTER, seconds.into());
+    }
+    sign(&mut response, wire);
+    response
+}

@@ -1,0 +1,266 @@
+//! Bodies of requests: how much of one is read, for whom, and how much all of them hold together.
+//!
+//! A body of up to [`STRANGER_BYTES`] is read for every caller, so that a refusal can name the request's id. More of one is
+//! read only for a caller whom the headers show to be let in at the address ([`Gate`]), and only while all bodies together
+//! fit their budget: what does not fit is refused at once with 503 and `Retry-After`. Bytes count as they arrive, so that
+//! a length that is only announced holds nothing, and until the request is answered. What arrives slowly has
+//! `timeouts.body_ms`, and less while the budget is pressed.
+//!
+//! A body that is at hand when it is asked for, and small, costs none of this.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use futures_util::FutureExt as _;
+use http::header::{CONTENT_LENGTH, EXPECT};
+use http::{HeaderMap, Version, request};
+use http_body::Frame;
+use http_body_util::BodyExt as _;
+use hyper::body::{Body as _, Incoming};
+use model::{Fault, Kind, MemoryBudget, MemoryShare};
+use tokio::time::{Instant, timeout};
+
+use crate::Server;
+use crate::front::Gate;
+use web::request_log::{BodyShare, RequestLog};
+
+/// Read for every caller.
+pub const STRANGER_BYTES: usize = 16 << 10;
+/// A large body must have arrived within this while the budget is pressed.
+const PRESSED: Duration = Duration::from_secs(10);
+/// How often a body that waits looks whether it is.
+const LOOK: Duration = Duration::from_secs(1);
+/// The rest of a refused body is read and dropped before the answer, for so long and so many bytes, or until its sender
+/// pauses: many clients read nothing before they have written everything. What is left then is for [`crate::linger`].
+const DISCARD: Duration = Duration::from_secs(5);
+const DISCARD_BYTES: usize = 64 << 20;
+const PAUSE: Duration = Duration::from_millis(250);
+/// When a caller may try again.
+const RETRY_AFTER_S: u32 = 2;
+
+/// The memory that bodies in flight share.
+#[derive(Clone)]
+pub struct Intake {
+    /// The first bytes of bodies that are waited for.
+    small: Arc<MemoryBudget>,
+    /// Everything beyond [`STRANGER_BYTES`] of each.
+    large: Arc<MemoryBudget>,
+}
+
+impl Intake {
+    /// A quarter is for small bodies, so that large ones never leave them without room. The largest body allowed always
+    /// fits the rest.
+    pub(crate) fn new(bytes: usize, largest: usize) -> Intake {
+        let small = (bytes / 4).max(STRANGER_BYTES);
+        let large = (bytes - bytes / 4).max(largest);
+        Intake { small: MemoryBudget::new(small), large: MemoryBudget::new(large) }
+    }
+
+    /// Bytes that bodies hold now.
+    pub(crate) fn held(&self) -> usize {
+        self.small.held() + self.large.held()
+    }
+}
+
+fn grow(share: &mut Option<MemoryShare>, budget: &Arc<MemoryBudget>, bytes: usize) -> Result<(), Fault> {
+    if share.get_or_insert_with(|| budget.share()).grow(bytes) {
+        return Ok(());
+    }
+    let message = format!(
+        "the server has as many request bodies in memory as it takes; try again in {RETRY_AFTER_S} s, or send less at a time"
+    );
+    Err(Fault::new(Kind::Unavailable, message).retry_after(RETRY_AFTER_S))
+}
+
+/// Reads a whole body within the limits of size, time and memory. `limit` is the address's own, where it has one.
+pub async fn read(
+    server: &Arc<Server>,
+    head: &request::Parts,
+    mut body: Incoming,
+    limit: Option<usize>,
+    gate: Gate<'_>,
+    told: &mut RequestLog,
+) -> Result<Bytes, Fault> {
+    let limit = limit.unwrap_or(server.engine.limits().body_bytes);
+    let ahead = match body.frame().now_or_never() {
+        Some(Some(Ok(frame))) => match frame.into_data() {
+            Ok(data) if data.len() <= STRANGER_BYTES.min(limit) && body.is_end_stream() => {
+                told.body_ended = true;
+                return Ok(data);
+            }
+            Ok(data) => Some(Some(Ok(Frame::data(data)))),
+            Err(trailers) => Some(Some(Ok(trailers))),
+        },
+        other => other,
+    };
+    // Boxed, so that other requests do not carry its weight.
+    Box::pin(async move {
+        let reading = BodyReader {
+            server,
+            head,
+            body,
+            ahead,
+            limit,
+            announced: announced(&head.headers),
+            first: Bytes::new(),
+            joined: None,
+            held: BodyShare::default(),
+            waits_since: None,
+        };
+        reading.run(gate, told).await
+    })
+    .await
+}
+
+fn announced(headers: &HeaderMap) -> Option<u64> {
+    headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()).and_then(|value| value.parse().ok())
+}
+
+/// One poll of a body that was ready: a frame, a fault, or the end.
+type Polled = Option<Result<Frame<Bytes>, hyper::Error>>;
+
+struct BodyReader<'a> {
+    server: &'a Arc<Server>,
+    head: &'a request::Parts,
+    body: Incoming,
+    /// Read already, and not yet looked at.
+    ahead: Option<Polled>,
+    limit: usize,
+    announced: Option<u64>,
+    /// The first piece, which is mostly all there is.
+    first: Bytes,
+    joined: Option<BytesMut>,
+    held: BodyShare,
+    /// When it first had to be waited for.
+    waits_since: Option<Instant>,
+}
+
+impl BodyReader<'_> {
+    async fn run(mut self, gate: Gate<'_>, told: &mut RequestLog) -> Result<Bytes, Fault> {
+        match self.gather(gate, told).await {
+            Ok(()) => {
+                (told.held, told.body_ended) = (self.held, true);
+                Ok(self.joined.map_or(self.first, BytesMut::freeze))
+            }
+            Err(fault) => {
+                told.body_ended = self.discard().await;
+                Err(fault)
+            }
+        }
+    }
+
+    async fn gather(&mut self, gate: Gate<'_>, told: &mut RequestLog) -> Result<(), Fault> {
+        let announced = self.announced.unwrap_or(0);
+        if announced > self.limit as u64 {
+            return Err(too_large(self.limit));
+        }
+        let mut let_in = false;
+        if announced > STRANGER_BYTES as u64 {
+            gate.check(self.server, self.head, told).await?;
+            let_in = true;
+        }
+        while let Some(frame) = self.next().await? {
+            let Ok(data) = frame.into_data() else { continue };
+            let length = self.len() + data.len();
+            if length > self.limit {
+                return Err(too_large(self.limit));
+            }
+            if length > STRANGER_BYTES {
+                if !let_in {
+                    gate.check(self.server, self.head, told).await?;
+                    let_in = true;
+                }
+                let counted = self.held.large.as_ref().map_or(0, MemoryShare::bytes);
+                let more = length - STRANGER_BYTES - counted;
+                grow(&mut self.held.large, &self.server.intake.large, more)?;
+            }
+            self.join(data);
+        }
+        Ok(())
+    }
+
+    fn len(&self) -> usize {
+        self.joined.as_ref().map_or(self.first.len(), BytesMut::len)
+    }
+
+    fn join(&mut self, data: Bytes) {
+        match &mut self.joined {
+            Some(joined) => joined.extend_from_slice(&data),
+            None if self.first.is_empty() => self.first = data,
+            None => {
+                // What is announced may never come: pages that are not written to are not taken from anybody.
+                let announced = self.announced.unwrap_or(0) as usize;
+                let mut joined = BytesMut::with_capacity(announced.max(self.first.len() + data.len()));
+                joined.extend_from_slice(&self.first);
+                joined.extend_from_slice(&data);
+                self.first = Bytes::new();
+                self.joined = Some(joined);
+            }
+        }
+    }
+
+    /// The next frame; most are here already, and only a slow one needs a timer and a share.
+    async fn next(&mut self) -> Result<Option<Frame<Bytes>>, Fault> {
+        let frame = match self.ahead.take().or_else(|| self.body.frame().now_or_never()) {
+            Some(frame) => frame,
+            None => self.wait().await?,
+        };
+        frame.transpose().map_err(|e| Fault::new(Kind::InvalidRequest, "the request's body broke off").because(e))
+    }
+
+    async fn wait(&mut self) -> Result<Polled, Fault> {
+        let intake = &self.server.intake;
+        if self.held.small.is_none() {
+            grow(&mut self.held.small, &intake.small, STRANGER_BYTES)?;
+        }
+        let since = *self.waits_since.get_or_insert_with(Instant::now);
+        let patience = Duration::from_millis(self.server.settings.timeouts.body_ms);
+        loop {
+            let patience =
+                if self.held.large.is_some() && intake.large.is_pressed() { patience.min(PRESSED) } else { patience };
+            let left = patience.saturating_sub(since.elapsed());
+            match timeout(left.min(LOOK), self.body.frame()).await {
+                Ok(frame) => return Ok(frame),
+                Err(late) if left <= LOOK => {
+                    let message = "the request's body did not arrive in time";
+                    return Err(Fault::new(Kind::InvalidRequest, message).because(late));
+                }
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Reads the rest of a refused body and keeps nothing of it; tells whether it came to the end. Not where HTTP/2 ends
+    /// one stream without its connection, nor for a sender that asks first whether to send at all.
+    async fn discard(&mut self) -> bool {
+        (self.ahead, self.first, self.joined, self.held) = (None, Bytes::new(), None, BodyShare::default());
+        if self.body.is_end_stream() {
+            return true;
+        }
+        if self.head.version >= Version::HTTP_2 || self.head.headers.contains_key(EXPECT) {
+            return false;
+        }
+        let mut left = DISCARD_BYTES;
+        let rest = async {
+            loop {
+                match timeout(PAUSE, self.body.frame()).await {
+                    Ok(None) => return true,
+                    Ok(Some(Err(_))) | Err(_) => return false,
+                    Ok(Some(Ok(frame))) => {
+                        let length = frame.data_ref().map_or(0, Bytes::len);
+                        if length > left {
+                            return false;
+                        }
+                        left -= length;
+                    }
+                }
+            }
+        };
+        timeout(DISCARD, rest).await.unwrap_or(false)
+    }
+}
+
+fn too_large(limit: usize) -> Fault {
+    Fault::new(Kind::TooLarge, format!("the request is larger than {limit} bytes"))
+}

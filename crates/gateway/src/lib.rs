@@ -1,0 +1,213 @@
+//! Rialto over HTTP: mounts, fronts, callers, cards and operations.
+//!
+//! A request's way: `accept` (connection, timeouts) → `service` (size, log line, CORS) → `mount` (what the path means) →
+//! `front` (envelope, dialect, caller, call) → the engine → `front` again (encode, frame). The wires themselves are in the
+//! crate `dialects`; what a call does is in the crate `engine`.
+//!
+//! A [`Server`] never changes: a request sees one from its first to its last byte. Other settings are another server, which
+//! [`Serving`] puts in its place.
+//!
+//! * One owner: at an address that products share, `front::rpc::answer` decides once whose a request is. A product's
+//!   front that leaves a method to the generations calls `rpc::answer_to`, which decides nothing.
+//! * One call: a decoded call becomes an `EffectiveCall` before anything is checked. Only there `Last-Event-ID` is read.
+//! * One permission: `Server::permits` (or `allows`, where a front has checked scopes) is asked before a task is looked
+//!   up.
+//! * Bodies: `intake` reads the rest of a refused request within bounds before the answer; `linger` reads what is left
+//!   after the writing side is closed. A connection that is closed with unread bytes is reset, and a client that writes
+//!   first would lose the answer.
+//! * Panics: `service` answers 500 for a request, `web::body` ends a stream, the engine fails a turn; the hook of
+//!   [`panics`] logs and counts them. A stack overflow cannot be caught, so depth is bounded where input decides it.
+
+pub mod accept;
+pub mod admin;
+pub mod cache;
+pub mod callers;
+mod capabilities;
+pub mod cards;
+mod connections;
+pub mod courier;
+pub mod crypto;
+pub mod front;
+pub mod intake;
+mod linger;
+pub mod links;
+pub mod metrics;
+pub mod mount;
+mod operations;
+pub mod panics;
+pub mod policy;
+pub mod product;
+pub mod scopes;
+pub mod service;
+mod serving;
+pub mod settings;
+pub mod throttle;
+mod tls;
+
+use std::any::Any;
+use std::sync::Arc;
+
+use engine::Engine;
+use model::{Call, Caller, Fault, Kind, MemoryBudget};
+use policy::Policy;
+use product::ProductService;
+
+pub use serving::Serving;
+pub use settings::Settings;
+pub use web::request_log as log;
+
+/// Everything a request may need, as the settings have it.
+pub struct Server {
+    pub engine: Engine,
+    pub settings: Settings,
+    pub mounts: mount::Mounts,
+    pub callers: callers::Callers,
+    /// None where everything may be done.
+    pub(crate) policy: Option<Policy>,
+    pub scopes: scopes::Scopes,
+    /// None where nothing is limited.
+    pub throttle: Option<throttle::Throttle>,
+    pub(crate) tls: Option<Arc<tls::Tls>>,
+    pub cards: cards::Cards,
+    pub cache: Arc<cache::Cache>,
+    pub metrics: Arc<metrics::Metrics>,
+    pub(crate) log: log::Sink,
+    pub(crate) links: links::Links,
+    /// The memory for request bodies; requests of every version of the server share it.
+    pub(crate) intake: intake::Intake,
+    /// The same for large answers that are not sent yet.
+    pub answers: Arc<MemoryBudget>,
+    /// Where workers finish what they have of agents that are gone.
+    pub(crate) leaving: front::worker::Leaving,
+}
+
+impl Server {
+    pub fn new(engine: Engine, settings: Settings, log: log::Sink) -> Result<Arc<Server>, settings::Error> {
+        front::worker::check(&engine.agents(), &settings)?;
+        settings.check_products()?;
+        let metrics = metrics::Metrics::new();
+        Ok(Arc::new(Server {
+            mounts: mount::Mounts::new(&settings)?,
+            callers: callers::Callers::new(&settings, None)?,
+            policy: policy_of(&settings)?,
+            scopes: scopes::Scopes::new(&settings)?,
+            tls: settings.tls.as_ref().map(tls::Tls::load).transpose()?.map(Arc::new),
+            cards: cards::Cards::new(&settings),
+            cache: Arc::new(cache::Cache::new(
+                settings.cache_bytes,
+                engine.limits().retention_ms,
+                settings.product_slots.clone(),
+            )),
+            throttle: throttle::Throttle::new(&settings.throttle, metrics.rate_limited.clone(), None),
+            metrics: Arc::new(metrics),
+            links: links::Links::new(engine.store().clone(), engine.sealer().cloned()),
+            answers: MemoryBudget::new(settings.answers_bytes),
+            intake: intake::Intake::new(settings.bodies_bytes, front::largest_body(&engine, &settings)),
+            engine,
+            settings,
+            log,
+            leaving: front::worker::Leaving::default(),
+        }))
+    }
+
+    /// The server with other settings that takes this one's place: it keeps what callers have used up of their limits, the
+    /// keys that operators made, those of issuers, and everything that was counted. What cannot change while it runs stays
+    /// as it is; agents that are gone leave their tasks to be read.
+    pub(crate) fn next(&self, settings: Settings) -> Result<Server, settings::Error> {
+        let settings = settings.in_place_of(&self.settings);
+        Ok(Server {
+            mounts: mount::Mounts::new(&settings)?,
+            callers: callers::Callers::new(&settings, Some(&self.callers))?,
+            policy: policy_of(&settings)?,
+            scopes: scopes::Scopes::new(&settings)?,
+            tls: self.tls.clone(),
+            cards: cards::Cards::new(&settings),
+            cache: self.cache.clone(),
+            throttle: throttle::Throttle::new(
+                &settings.throttle,
+                self.metrics.rate_limited.clone(),
+                self.throttle.as_ref(),
+            ),
+            metrics: self.metrics.clone(),
+            engine: self.engine.clone(),
+            links: self.links.clone(),
+            intake: self.intake.clone(),
+            answers: self.answers.clone(),
+            settings,
+            log: self.log.clone(),
+            leaving: self.leaving.clone(),
+        })
+    }
+
+    /// The product of this type, where it is served.
+    pub fn product<T: ProductService>(&self) -> Option<&T> {
+        let products = self.settings.products.iter();
+        products.map(|product| &**product as &dyn Any).find_map(|product| product.downcast_ref())
+    }
+
+    /// The policy in force.
+    pub fn policy(&self) -> Option<&Policy> {
+        self.policy.as_ref()
+    }
+
+    /// Whether a caller may make a call at an agent, in a tenant: by the scopes of its credential, by the policy, and, where
+    /// the agent is a system, by what the policy denies at the agents it works with; and whether the agent has the
+    /// capability that the call needs. Every front asks this before it looks a task up.
+    pub fn permits(
+        &self,
+        caller: &Caller,
+        tenant: &str,
+        agent: &str,
+        call: &Call,
+        required: bool,
+    ) -> Result<(), Fault> {
+        self.scopes.check(caller, agent, call)?;
+        self.allows(caller, tenant, agent, call, required)
+    }
+
+    /// The same without the scopes.
+    pub fn allows(&self, caller: &Caller, tenant: &str, agent: &str, call: &Call, required: bool) -> Result<(), Fault> {
+        self.complies(caller, tenant, agent, call, required)?;
+        self.supports(agent, call)
+    }
+
+    /// Whether the policy lets a caller make a call.
+    fn complies(&self, caller: &Caller, tenant: &str, agent: &str, call: &Call, required: bool) -> Result<(), Fault> {
+        let Some(policy) = &self.policy else { return Ok(()) };
+        policy.check(caller, tenant, agent, call, required)?;
+        if let Call::Send(_) | Call::Stream(_) = call {
+            for member in self.engine.members(agent) {
+                if policy.denies(caller, tenant, &member, call, required) {
+                    let message = format!(
+                        "you may not {} at the system {agent}: it works with the agent {member}, which a rule denies you; \
+                         ask the operator of this server",
+                        call.name()
+                    );
+                    return Err(Fault::new(Kind::Forbidden, message));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub fn callers(&self) -> &callers::Callers {
+        &self.callers
+    }
+
+    /// The agents served, in order.
+    pub fn agents(&self) -> &[Arc<str>] {
+        self.mounts.agents()
+    }
+
+    pub fn default_agent(&self) -> &Arc<str> {
+        self.mounts.default_agent()
+    }
+
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+}
+
+fn policy_of(settings: &Settings) -> Result<Option<Policy>, settings::Error> {
+    settings.policy.as_ref().map(|rules| Policy::new(rules)).transpose()
+}

@@ -1,0 +1,441 @@
+//! The meaning of a path: an address of the server, of an agent, or of a product.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use dialects::wire::Codec;
+use model::{CallScope, Caller, Visibility};
+
+use uuid::Uuid;
+
+use crate::Settings;
+use crate::product::{ProductEndpoint, ProductRoute, ProductService, SendGuard, SharedAddress};
+use crate::settings::{self, Door, Mount};
+
+/// Names an agent cannot have: they are routes.
+pub const RESERVED: [&str; 3] = ["tasks", "v1", "extendedAgentCard"];
+pub const CARD: &str = "/.well-known/agent-card.json";
+/// Where readers before 0.3 look for the card, and where 0.2 asks for the extended one.
+pub const OLD_CARD: &str = "/.well-known/agent.json";
+const OLD_EXTENDED_CARD: &str = "/agent/authenticatedExtendedCard";
+
+pub struct Mounts {
+    agents: HashMap<Arc<str>, Mounted>,
+    order: Vec<Arc<str>>,
+    default: Arc<str>,
+    /// In the order in which they are asked.
+    products: Vec<Arc<dyn ProductService>>,
+    ids: HashMap<Uuid, Arc<str>>,
+}
+
+/// An agent at its path.
+pub struct Mounted {
+    pub agent: Arc<str>,
+    pub door: Door,
+    /// A product closes the agent to callers without a credential at every address, as soon as any credential exists
+    /// ([`crate::Server::requires`]), and `mounts` says nothing else. The text tells where the product's credentials are taken.
+    pub bearer: Option<String>,
+    /// Not served any more: its tasks can be read, and nothing else is there.
+    pub retired: bool,
+    /// The tenant of all its tasks, where there is but one.
+    pub tenant: Option<Arc<str>>,
+    /// Checks messages before a task exists, where a product guards the agent.
+    pub(crate) send_guard: Option<Arc<dyn SendGuard>>,
+    visibility: Visibility,
+    parties: Vec<Arc<str>>,
+    /// The places of a caller without a credential, one for each dialect: by far the commonest, made once.
+    anonymous: Vec<Arc<CallScope>>,
+}
+
+impl Mounted {
+    fn new(agent: &Arc<str>, settings: &Settings) -> Mounted {
+        let own = settings.mounts.iter().find(|(name, _)| name == agent).map(|(_, own)| own.clone());
+        let Mount { visibility, tenant, parties, door } = own.unwrap_or_default();
+        let usual = if settings.auth_required { Door::Required } else { Door::Optional };
+        let of_product = || settings.products.iter().find_map(|product| product.requires_credential(agent));
+        let bearer = if door.is_none() { of_product() } else { None };
+        let mut mounted = Mounted {
+            agent: agent.clone(),
+            bearer,
+            door: door.unwrap_or(usual),
+            retired: settings.retired.contains(agent),
+            tenant,
+            send_guard: None,
+            visibility: visibility.unwrap_or(settings.visibility),
+            parties,
+            anonymous: Vec::new(),
+        };
+        let mut nobody = Caller::anonymous();
+        if let Some(tenant) = &mounted.tenant {
+            nobody.tenant = tenant.clone();
+        }
+        mounted.anonymous =
+            dialects::WIRES.iter().map(|wire| Arc::new(mounted.seen_by(nobody.clone(), *wire))).collect();
+        mounted
+    }
+
+    fn seen_by(&self, caller: Caller, wire: &'static dyn Codec) -> CallScope {
+        CallScope::new(caller, self.agent.clone(), wire.name().into(), self.visibility, &self.parties)
+    }
+
+    /// A place here as a caller sees it, in a dialect that is no wire.
+    pub fn place_in(&self, caller: Caller, dialect: &str) -> CallScope {
+        CallScope::new(caller, self.agent.clone(), dialect.into(), self.visibility, &self.parties)
+    }
+
+    pub fn visibility(&self) -> Visibility {
+        self.visibility
+    }
+
+    /// The tenant a caller is in here, unless it names another.
+    pub fn tenant_of(&self, caller: &Caller) -> Arc<str> {
+        self.tenant.as_ref().unwrap_or(&caller.tenant).clone()
+    }
+
+    pub fn place(&self, caller: &Caller, tenant: &Arc<str>, wire: &'static dyn Codec) -> Arc<CallScope> {
+        if !caller.authenticated
+            && let Some(known) = self.anonymous.iter().find(|place| *place.dialect == *wire.name())
+            && *tenant == known.caller.tenant
+        {
+            return known.clone();
+        }
+        let caller = Caller { tenant: tenant.clone(), ..caller.clone() };
+        Arc::new(self.seen_by(caller, wire))
+    }
+}
+
+/// Where a request goes.
+pub enum Target<'a> {
+    Health,
+    Ready,
+    Metrics,
+    Agents,
+    Index,
+    /// The public keys that tokens on deliveries are checked with.
+    Jwks,
+    Card(&'a Mounted),
+    /// The extended card, as 0.2 asks for it.
+    OldExtendedCard(&'a Mounted),
+    /// JSON-RPC by POST.
+    Rpc(&'a Mounted),
+    /// HTTP+JSON: what follows the agent's base, with its leading slash.
+    Rest(&'a Mounted, &'a str),
+    /// An address of a product.
+    Product(Box<dyn ProductEndpoint + 'a>),
+    /// A file by its address: what follows `/files/`.
+    File(&'a str),
+    /// An agent's name, and what follows it: for its workers.
+    Workers(&'a str, &'a str),
+    Unknown,
+}
+
+impl Mounts {
+    pub(crate) fn new(settings: &Settings) -> Result<Mounts, settings::Error> {
+        let (agents, default) = (&settings.agents, &settings.default_agent);
+        let refuse = |text: String| Err(settings::Error(text));
+        for (name, own) in &settings.mounts {
+            if !agents.contains(name) && !settings.retired.contains(name) {
+                return refuse(format!("mounts: there is no agent {name:?}; choose one of: {}", agents.join(", ")));
+            }
+            let shared = own.visibility.unwrap_or(settings.visibility) == Visibility::Parties;
+            if !own.parties.is_empty() && !shared {
+                return refuse(format!("mounts: {name:?} has parties; set its visibility to parties, too"));
+            }
+        }
+        let mut mounted: HashMap<Arc<str>, Mounted> = HashMap::new();
+        for agent in agents.iter().chain(&settings.retired) {
+            if agent.is_empty() || RESERVED.contains(&&**agent) || agent.contains([':', '.', '/', '?', '#', '%', ' ']) {
+                let reserved = RESERVED.join(", ");
+                return refuse(format!(
+                    "an agent cannot be named {agent:?}: names are path segments without ':' or '.', and {reserved} are routes"
+                ));
+            }
+            if mounted.insert(agent.clone(), Mounted::new(agent, settings)).is_some() {
+                return refuse(format!("two agents are named {agent:?}; give one another name"));
+            }
+        }
+        if !agents.contains(default) {
+            let known = agents.join(", ");
+            return refuse(format!("the default agent {default:?} is not served; choose one of: {known}"));
+        }
+        let ids = settings.agent_ids.iter().cloned().collect();
+        let products = settings.products.clone();
+        for (agent, guard) in products.iter().filter_map(|product| product.send_guard()) {
+            if let Some(mounted) = mounted.get_mut(agent) {
+                mounted.send_guard = Some(guard);
+            }
+        }
+        let (order, default) = (agents.to_vec(), default.clone());
+        Ok(Mounts { agents: mounted, order, default, products, ids })
+    }
+
+    pub(crate) fn default_agent(&self) -> &Arc<str> {
+        &self.default
+    }
+
+    /// The products that share this path with the default agent, in their order.
+    pub(crate) fn shared<'a>(&'a self, path: &'a str) -> impl Iterator<Item = &'a dyn SharedAddress> + Clone + 'a {
+        self.products.iter().filter_map(|product| product.shared()).filter(move |shared| shared.paths().contains(&path))
+    }
+
+    pub(crate) fn products(&self) -> &[Arc<dyn ProductService>] {
+        &self.products
+    }
+
+    /// The id of an agent.
+    pub(crate) fn id_of(&self, agent: &str) -> Option<Uuid> {
+        self.ids.iter().find(|(_, known)| ***known == *agent).map(|(id, _)| *id)
+    }
+
+    /// The agent with this id.
+    pub fn agent_by_id(&self, id: Uuid) -> Option<&Mounted> {
+        self.ids.get(&id).and_then(|agent| self.agents.get(agent))
+    }
+
+    /// The id in a path `/a2a/{id}`, where no agent has it as its name.
+    pub fn id_at<'p>(&self, path: &'p str) -> Option<&'p str> {
+        let name = path.strip_prefix("/a2a/")?;
+        let name = name.strip_suffix('/').unwrap_or(name);
+        let is_id = name.parse::<Uuid>().is_ok() && !self.agents.contains_key(name);
+        is_id.then_some(name)
+    }
+
+    /// An agent by its name, also one that is gone.
+    pub fn agent(&self, name: &str) -> Option<&Mounted> {
+        self.agents.get(name)
+    }
+
+    pub(crate) fn agents(&self) -> &[Arc<str>] {
+        &self.order
+    }
+
+    pub(crate) fn resolve<'a>(&'a self, path: &'a str, post: bool) -> Target<'a> {
+        let Some(default) = self.agents.get(&self.default) else { return Target::Unknown };
+        match path {
+            "/" if post => return Target::Rpc(default),
+            "/" => return Target::Index,
+            "/a2a" | "/a2a/" => return Target::Rpc(default),
+            "/healthz" => return Target::Health,
+            "/readyz" => return Target::Ready,
+            "/metrics" => return Target::Metrics,
+            "/agents" => return Target::Agents,
+            "/.well-known/jwks.json" => return Target::Jwks,
+            CARD | OLD_CARD => return Target::Card(default),
+            OLD_EXTENDED_CARD => return Target::OldExtendedCard(default),
+            _ => {}
+        }
+        for product in &self.products {
+            match product.route(path) {
+                ProductRoute::Found(endpoint) => return Target::Product(endpoint),
+                ProductRoute::Nothing => return Target::Unknown,
+                ProductRoute::NotMine => {}
+            }
+        }
+        if let Some(file) = path.strip_prefix("/files/") {
+            return Target::File(file);
+        }
+        if let Some(below) = path.strip_prefix("/workers/") {
+            let (name, rest) = below.split_at(below.find('/').unwrap_or(below.len()));
+            return Target::Workers(name, rest);
+        }
+        let Some(below) = path.strip_prefix("/a2a/") else {
+            // At the root only the default agent's own routes: a tenant segment needs the agent before it.
+            // Targets without a path, such as `CONNECT host:port` and `OPTIONS *`, are no address here.
+            let route = path.strip_prefix('/').is_some_and(is_route);
+            return if route { Target::Rest(default, path) } else { Target::Unknown };
+        };
+        let (name, rest) = match below.find('/') {
+            Some(at) => below.split_at(at),
+            None => (below, ""),
+        };
+        if is_route(below) {
+            return Target::Rest(default, &path["/a2a".len()..]);
+        }
+        let named = self.agents.get(name).or_else(|| self.agent_by_id(name.parse().ok()?));
+        let Some(mounted) = named else {
+            // 0.2 clients ask for it beside the agent's own address.
+            let beside = path.ends_with(OLD_EXTENDED_CARD) && below.len() + 1 == OLD_EXTENDED_CARD.len();
+            let alone = matches!(rest, "" | "/");
+            if post
+                && alone
+                && let Some(endpoint) = self.products.iter().find_map(|product| product.unknown_agent(name))
+            {
+                return Target::Product(endpoint);
+            }
+            return if beside { Target::OldExtendedCard(default) } else { Target::Unknown };
+        };
+        match rest {
+            "" | "/" => Target::Rpc(mounted),
+            CARD | OLD_CARD => Target::Card(mounted),
+            OLD_EXTENDED_CARD => Target::OldExtendedCard(mounted),
+            rest => Target::Rest(mounted, rest),
+        }
+    }
+}
+
+/// Whether a path begins with a route rather than with an agent's name.
+fn is_route(path: &str) -> bool {
+    let (first, rest) = path.split_once('/').unwrap_or((path, ""));
+    match first {
+        "v1" => rest == "card" || is_route(rest),
+        "tasks" | "extendedAgentCard" => true,
+        first => first.starts_with("message:"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::future::BoxFuture;
+    use web::body::Response;
+
+    use super::*;
+    use crate::Server;
+    use crate::product::{Accepts, EndpointRequest};
+
+    fn mounts() -> Mounts {
+        Mounts::new(&Settings::test(&["echo", "scripted"])).unwrap()
+    }
+
+    fn name(target: Target<'_>) -> String {
+        match target {
+            Target::Rpc(m) => format!("rpc {}", m.agent),
+            Target::Rest(m, path) => format!("rest {} {path}", m.agent),
+            Target::Card(m) => format!("card {}", m.agent),
+            Target::OldExtendedCard(m) => format!("extended {}", m.agent),
+            Target::Health => "health".into(),
+            Target::Ready => "ready".into(),
+            Target::Metrics => "metrics".into(),
+            Target::Agents => "agents".into(),
+            Target::Index => "index".into(),
+            Target::Jwks => "jwks".into(),
+            Target::Product(_) => "product".into(),
+            Target::File(file) => format!("file {file}"),
+            Target::Workers(name, path) => format!("workers {name} {path}"),
+            Target::Unknown => "unknown".into(),
+        }
+    }
+
+    #[test]
+    fn every_path_means_one_thing() {
+        for (path, expected) in [
+            ("/", "rpc echo"),
+            ("/a2a", "rpc echo"),
+            ("/a2a/", "rpc echo"),
+            ("/a2a/scripted", "rpc scripted"),
+            ("/a2a/scripted/", "rpc scripted"),
+            ("/a2a/scripted/message:send", "rest scripted /message:send"),
+            ("/a2a/scripted/acme/tasks", "rest scripted /acme/tasks"),
+            ("/a2a/message:send", "rest echo /message:send"),
+            ("/a2a/tasks/1:cancel", "rest echo /tasks/1:cancel"),
+            ("/message:stream", "rest echo /message:stream"),
+            ("/tasks/x", "rest echo /tasks/x"),
+            ("/extendedAgentCard", "rest echo /extendedAgentCard"),
+            ("/.well-known/agent-card.json", "card echo"),
+            ("/a2a/scripted/.well-known/agent-card.json", "card scripted"),
+            ("/.well-known/agent.json", "card echo"),
+            ("/a2a/scripted/.well-known/agent.json", "card scripted"),
+            ("/agent/authenticatedExtendedCard", "extended echo"),
+            ("/a2a/agent/authenticatedExtendedCard", "extended echo"),
+            ("/a2a/scripted/agent/authenticatedExtendedCard", "extended scripted"),
+            ("/v1/message:send", "rest echo /v1/message:send"),
+            ("/v1/card", "rest echo /v1/card"),
+            ("/a2a/scripted/v1/tasks/1", "rest scripted /v1/tasks/1"),
+            ("/v1/agents", "unknown"),
+            ("/acme/tasks", "unknown"),
+            ("", "unknown"),
+            ("*", "unknown"),
+            ("tasks", "unknown"),
+            ("/a2a/nobody", "unknown"),
+            ("/healthz", "health"),
+            ("/workers/echo/lease", "workers echo /lease"),
+            ("/workers/nobody", "workers nobody "),
+            ("/workers", "unknown"),
+            ("/files/ab", "file ab"),
+            ("/files", "unknown"),
+            ("/a2a/files", "unknown"),
+            ("/.well-known/jwks.json", "jwks"),
+        ] {
+            assert_eq!(name(mounts().resolve(path, true)), expected, "{path}");
+        }
+    }
+
+    /// A product with the address `/shop/a2a`, which answers for agents that nobody serves.
+    struct Fake;
+
+    impl ProductService for Fake {
+        fn route<'a>(&'a self, path: &'a str) -> ProductRoute<'a> {
+            match path.strip_prefix("/shop") {
+                Some("/a2a") => ProductRoute::Found(Box::new(FakeEndpoint)),
+                Some(below) if below.starts_with('/') => ProductRoute::Nothing,
+                Some(_) | None => ProductRoute::NotMine,
+            }
+        }
+
+        fn unknown_agent<'a>(&'a self, name: &'a str) -> Option<Box<dyn ProductEndpoint + 'a>> {
+            name.parse::<Uuid>().is_ok().then(|| Box::new(FakeEndpoint) as Box<dyn ProductEndpoint>)
+        }
+    }
+
+    struct FakeEndpoint;
+
+    impl ProductEndpoint for FakeEndpoint {
+        fn accepts(&self, _server: &Server) -> Accepts {
+            Accepts::Get
+        }
+
+        fn answer<'a>(&'a self, _request: EndpointRequest<'a>) -> BoxFuture<'a, Response> {
+            Box::pin(std::future::pending())
+        }
+    }
+
+    #[test]
+    fn an_id_is_an_agents_address_and_products_answer_for_unknown_ones() {
+        let (known, unknown) = ("11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222");
+        let mut settings = Settings::test(&["echo", "scripted"]);
+        settings.agent_ids = vec![(known.parse().unwrap(), "echo".into())];
+        for served in [true, false] {
+            settings.products = if served { vec![Arc::new(Fake)] } else { Vec::new() };
+            let mounted = Mounts::new(&settings).unwrap();
+            for (id, end, post, expected) in [
+                (known, "", true, "rpc echo".to_owned()),
+                (known, "/", true, "rpc echo".to_owned()),
+                (known, "/message:send", true, "rest echo /message:send".to_owned()),
+                (unknown, "", true, if served { "product".to_owned() } else { "unknown".to_owned() }),
+                (unknown, "", false, "unknown".to_owned()),
+                (unknown, "/message:send", true, "unknown".to_owned()),
+            ] {
+                let path = format!("/a2a/{id}{end}");
+                assert_eq!(name(mounted.resolve(&path, post)), expected, "{path} {post} {served}");
+                assert_eq!(mounted.id_at(&path), matches!(end, "" | "/").then_some(id), "{path} {served}");
+            }
+            assert_eq!(mounted.id_at("/a2a/echo"), None);
+            assert_eq!(mounted.id_at("/a2a"), None);
+        }
+    }
+
+    #[test]
+    fn a_product_has_its_addresses_only_where_it_is_configured_and_leaves_the_others_alone() {
+        let mounted = Mounts::new(&Settings { products: vec![Arc::new(Fake)], ..Settings::test(&["echo"]) }).unwrap();
+        for (path, with, without) in [
+            ("/shop/a2a", "product", "unknown"),
+            ("/shop/other", "unknown", "unknown"),
+            ("/shops", "unknown", "unknown"),
+            ("/v1/tasks", "rest echo /v1/tasks", "rest echo /v1/tasks"),
+            ("/a2a", "rpc echo", "rpc echo"),
+            ("/v1/message:send", "rest echo /v1/message:send", "rest echo /v1/message:send"),
+            ("/.well-known/agent-card.json", "card echo", "card echo"),
+        ] {
+            assert_eq!(name(mounted.resolve(path, true)), with, "{path}");
+            assert_eq!(name(mounts().resolve(path, true)), without, "{path}");
+        }
+    }
+
+    #[test]
+    fn names_that_are_routes_are_refused() {
+        for bad in ["tasks", "v1", "extendedAgentCard", "a:b", "a.b", "", "a/b"] {
+            assert!(Mounts::new(&Settings::test(&[bad])).is_err(), "{bad}");
+        }
+        assert!(Mounts::new(&Settings::test(&["a", "a"])).is_err());
+        assert!(Mounts::new(&Settings { default_agent: "b".into(), ..Settings::test(&["a"]) }).is_err());
+    }
+}

@@ -1,0 +1,339 @@
+//! The port for products: what a product adds to the server. The binary lists the products it has.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use dialects::JsonWire;
+use dialects::framing::{jsonrpc, scan};
+use engine::Engine;
+use futures_util::future::BoxFuture;
+use http::{HeaderMap, request};
+use hyper::body::Incoming;
+use model::ports::billing::Settlement;
+use model::{AccessKey, CallScope, Caller, Fault, TaskId};
+use web::body::Response;
+
+use crate::admin::AdminCommand;
+use crate::front::RequestLog;
+use crate::mount::Mounted;
+use crate::{Server, Settings, service, settings};
+
+/// A product, before it is configured.
+pub trait ProductKind: Sync {
+    /// For logs and build features. Config keys and stored names are constants of their own.
+    fn name(&self) -> &'static str;
+
+    /// The commands it has at the admin socket.
+    fn admin(&self) -> &'static [AdminCommand] {
+        &[]
+    }
+
+    /// The forms that the product adds to those of `dialects`: for webhooks by the name that a task stores, and for
+    /// encoding slots.
+    fn wires(&self) -> &'static [&'static dyn JsonWire] {
+        &[]
+    }
+
+    /// The task that the product shows under this id.
+    fn task_id(&self, _shown: &str) -> Option<TaskId> {
+        None
+    }
+
+    /// The scopes of keys that the product defines.
+    fn scopes(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
+
+    /// Settles what turns cost. It is needed wherever tasks end, also without a config for the product. One product has it.
+    fn settlement(&self) -> Option<Arc<dyn Settlement>> {
+        None
+    }
+
+    /// An operator's key was revoked: the product ends what was made with it.
+    fn key_revoked<'a>(&self, _engine: &'a Engine, _key: &'a AccessKey) -> BoxFuture<'a, Result<(), Fault>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+/// The products of a binary.
+pub type Products<'a> = &'a [&'static dyn ProductKind];
+
+/// The settlement of these products, if one of them has one.
+pub fn settlement(products: &[&'static dyn ProductKind]) -> Option<Arc<dyn Settlement>> {
+    let mut found = products.iter().filter_map(|product| product.settlement());
+    let first = found.next();
+    debug_assert!(found.next().is_none(), "two products settle turns");
+    first
+}
+
+/// A product that is configured, in one version of the server.
+pub trait ProductService: Any + Send + Sync {
+    /// The first obstacle to a server with these settings.
+    fn check(&self, _settings: &Settings) -> Result<(), settings::Error> {
+        Ok(())
+    }
+
+    /// Finds the product's endpoint for a path.
+    fn route<'a>(&'a self, path: &'a str) -> ProductRoute<'a>;
+
+    /// Finds the endpoint for an agent's address whose name no agent has.
+    fn unknown_agent<'a>(&'a self, _name: &'a str) -> Option<Box<dyn ProductEndpoint + 'a>> {
+        None
+    }
+
+    /// Answers a request for an agent's card with another card. `is_origin` tells that it is the card of the origin.
+    fn card<'a>(&'a self, _request: CardRequest<'a>) -> Option<BoxFuture<'a, Option<Response>>> {
+        None
+    }
+
+    /// Checks messages to one agent at the addresses of other dialects; the product's own endpoint checks by itself.
+    fn send_guard(&self) -> Option<(&Arc<str>, Arc<dyn SendGuard>)> {
+        None
+    }
+
+    /// The agent that the product's scopes are for.
+    fn scoped_agent(&self) -> Option<&Arc<str>> {
+        None
+    }
+
+    /// Whether callers of an agent need a credential as soon as any credential exists. The text tells them where the
+    /// product's own credentials are taken.
+    fn requires_credential(&self, _agent: &str) -> Option<String> {
+        None
+    }
+
+    /// Whether the product has credentials of its own.
+    fn has_credentials(&self) -> bool {
+        false
+    }
+
+    /// Whether credentials of the product put tasks of an agent into tenants.
+    fn separates_tenants(&self, _agent: &str) -> bool {
+        false
+    }
+
+    /// The largest body that an endpoint takes, if it is larger than the server's limit.
+    fn largest_body(&self) -> usize {
+        0
+    }
+
+    /// The addresses that the product shares with agents.
+    fn shared(&self) -> Option<&dyn SharedAddress> {
+        None
+    }
+
+    /// Claims a request at an agent's own address that states no version of the protocol. `body` is none where it could
+    /// not be read.
+    fn claim<'a>(
+        &'a self,
+        _server: &'a Arc<Server>,
+        _head: &'a request::Parts,
+        _body: Option<&Bytes>,
+    ) -> Option<Box<dyn ProductEndpoint + 'a>> {
+        None
+    }
+
+    /// Whether the headers show one of the product's own callers. Such a caller may send a large body to an address that
+    /// agents and products share.
+    fn knows_caller<'a>(&'a self, _server: &'a Arc<Server>, _head: &'a request::Parts) -> BoxFuture<'a, bool> {
+        Box::pin(std::future::ready(false))
+    }
+}
+
+impl fmt::Debug for dyn ProductService {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ProductService")
+    }
+}
+
+/// Decides whether a message may be sent, before a task exists.
+pub trait SendGuard: Send + Sync {
+    /// The dialect whose endpoint checks by itself.
+    fn own_dialect(&self) -> &'static str;
+
+    /// `caller` is none without a credential.
+    fn admit<'a>(
+        &'a self,
+        engine: &'a Engine,
+        place: &'a CallScope,
+        send: &'a model::Send,
+        caller: Option<&'a Caller>,
+    ) -> BoxFuture<'a, Result<(), Fault>>;
+}
+
+/// An address that a product shares with the default agent: some requests there are the product's. Products are asked in
+/// their order, by headers first, then by params. A request that states a dialect is never asked about.
+pub trait SharedAddress: Send + Sync {
+    fn paths(&self) -> &'static [&'static str];
+
+    /// The methods that the product has there. Only their params are looked at.
+    fn methods(&self) -> &'static [&'static str];
+
+    /// The product's name in `X-A2A-Dialect`.
+    fn dialect(&self) -> &'static str;
+
+    /// Whether the headers say that the request is the product's.
+    fn by_headers(&self, server: &Server, headers: &HeaderMap) -> bool;
+
+    /// Whether the params say so. `has_session` tells that they have `sessionId`, a member of the first generation.
+    fn by_params(&self, method: &str, params: Option<&str>, has_session: bool) -> Ownership;
+
+    /// Whether the request is the product's where the params leave it open ([`Ownership::IfUnknown`]).
+    fn owns<'a>(&'a self, call: SharedCall<'a>) -> BoxFuture<'a, bool>;
+
+    /// Answers a request that is the product's by its headers; its body may be unreadable.
+    fn answer_unread<'a>(&'a self, request: EndpointRequest<'a>) -> BoxFuture<'a, Response>;
+
+    /// Answers a request that is the product's by its params.
+    fn answer<'a>(&'a self, call: SharedCall<'a>, log: &'a mut RequestLog) -> BoxFuture<'a, Response>;
+}
+
+/// A JSON-RPC request at a shared address.
+#[derive(Clone, Copy)]
+pub struct SharedCall<'a> {
+    pub server: &'a Arc<Server>,
+    pub mounted: &'a Mounted,
+    pub head: &'a request::Parts,
+    pub request: &'a jsonrpc::RpcRequest<'a>,
+}
+
+/// What the params of a request say about its owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ownership {
+    No,
+    Yes,
+    /// The product's unless the agent at the address knows the task.
+    IfUnknown,
+}
+
+/// The owner of a request at a shared address, as far as its params tell.
+pub enum SharedOwner<'a> {
+    Product(&'a dyn SharedAddress),
+    /// The product's unless the agent at the address knows the task.
+    ProductIfUnknown(&'a dyn SharedAddress),
+    /// The first generation, also where the method's name would not tell.
+    FirstGeneration,
+    Agent,
+}
+
+impl<'a> SharedOwner<'a> {
+    /// Only methods that a product has are looked at: a call of a newer generation pays a comparison of names.
+    pub fn by_params(
+        products: impl Iterator<Item = &'a dyn SharedAddress> + Clone,
+        method: &str,
+        params: Option<&str>,
+    ) -> SharedOwner<'a> {
+        if !products.clone().any(|product| product.methods().contains(&method)) {
+            return SharedOwner::Agent;
+        }
+        let has_session = params.into_iter().flat_map(scan::members).any(|(name, _)| name == "sessionId");
+        for product in products.filter(|product| product.methods().contains(&method)) {
+            match product.by_params(method, params, has_session) {
+                Ownership::No => {}
+                Ownership::Yes => return SharedOwner::Product(product),
+                Ownership::IfUnknown => return SharedOwner::ProductIfUnknown(product),
+            }
+        }
+        if has_session { SharedOwner::FirstGeneration } else { SharedOwner::Agent }
+    }
+}
+
+/// A request for an agent's card.
+pub struct CardRequest<'a> {
+    pub server: &'a Arc<Server>,
+    pub head: &'a request::Parts,
+    pub is_origin: bool,
+    pub log: &'a mut RequestLog,
+}
+
+/// The meaning of a path to a product.
+pub enum ProductRoute<'a> {
+    /// The path belongs to the product.
+    Found(Box<dyn ProductEndpoint + 'a>),
+    /// The path is below an address of the product, and nothing is there.
+    Nothing,
+    /// The path is not the product's.
+    NotMine,
+}
+
+impl<'a> ProductRoute<'a> {
+    /// The endpoint, or a path that is not the product's.
+    pub fn of(endpoint: Option<impl ProductEndpoint + 'a>) -> ProductRoute<'a> {
+        endpoint.map_or(ProductRoute::NotMine, |endpoint| ProductRoute::Found(Box::new(endpoint)))
+    }
+}
+
+/// The requests that an endpoint takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accepts {
+    /// GET and HEAD; no body is read.
+    Get,
+    /// POST with a JSON body of at most so many bytes; `None` is the server's limit.
+    PostJson(Option<usize>),
+    /// Every method, with a body of at most so many bytes.
+    Any(Option<usize>),
+    /// Every method; the endpoint reads the body.
+    Stream,
+}
+
+/// The body of a request for an endpoint.
+pub enum RequestBody {
+    Read(Bytes),
+    /// Too large, too slow, of another media type, or refused for another reason.
+    Refused(Fault),
+    /// Not read yet ([`Accepts::Stream`]).
+    Stream(Incoming),
+}
+
+impl RequestBody {
+    pub fn of(read: Result<Bytes, Fault>) -> RequestBody {
+        read.map_or_else(RequestBody::Refused, RequestBody::Read)
+    }
+
+    /// The body that was read; none of it for an endpoint that reads by itself.
+    pub fn into_bytes(self) -> Result<Bytes, Fault> {
+        match self {
+            RequestBody::Read(bytes) => Ok(bytes),
+            RequestBody::Refused(fault) => Err(fault),
+            RequestBody::Stream(_) => Ok(Bytes::new()),
+        }
+    }
+}
+
+/// A request for an endpoint.
+pub struct EndpointRequest<'a> {
+    pub server: &'a Arc<Server>,
+    pub head: &'a request::Parts,
+    pub body: RequestBody,
+    pub log: &'a mut RequestLog,
+}
+
+/// One address of a product.
+pub trait ProductEndpoint: Send + Sync {
+    fn accepts(&self, server: &Server) -> Accepts;
+
+    /// Whether a refusal names the id of the JSON-RPC request.
+    fn is_jsonrpc(&self) -> bool {
+        false
+    }
+
+    /// Whether the headers show a caller that may send a large body.
+    fn admit<'a>(&'a self, _server: &'a Arc<Server>, _head: &'a request::Parts) -> BoxFuture<'a, Result<(), Fault>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn answer<'a>(&'a self, request: EndpointRequest<'a>) -> BoxFuture<'a, Response>;
+
+    /// Answers a request that is refused before its body is read, such as for the rate of its address.
+    fn turn_away<'a>(
+        &'a self,
+        _server: &'a Arc<Server>,
+        _head: &'a request::Parts,
+        fault: Fault,
+        _log: &'a mut RequestLog,
+    ) -> BoxFuture<'a, Response> {
+        Box::pin(async move { service::refused_as_text(&fault) })
+    }
+}

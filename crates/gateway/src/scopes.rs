@@ -1,0 +1,147 @@
+//! Scopes: what a credential is good for, with a policy and without one.
+//!
+//! A credential without scopes is good for everything. One with scopes may do what one of them covers, at every front and in
+//! every dialect: the question is asked where the policy's is, before any task is looked up. Both must say yes.
+//!
+//! The names of tasks mean the same everywhere. Others belong to somebody: `system:NAME` to that system, those of products to
+//! the agent they are sold by, and what a rule of the policy names to the policy, which then decides alone. Names that nobody
+//! here knows give nothing. A token of an issuer may be for other servers as well: one with none but such names is held to
+//! none.
+
+use std::sync::Arc;
+
+use model::{Call, Caller, Fault, Kind};
+
+use crate::callers;
+use crate::policy::{Methods, Pattern, named};
+use crate::settings::{self, Rule, Settings};
+
+/// The names that mean the same everywhere, and what they cover.
+const TASKS: [(&str, Methods); 5] = [
+    ("tasks", Methods::EVERY),
+    ("tasks:read", Methods::READ),
+    ("tasks:write", Methods::SAY),
+    ("push", Methods::PUSH),
+    ("admin", Methods::EVERY),
+];
+/// Roles, as scopes of keys.
+const ROLES: [(&str, Methods); 2] = [("reader", Methods::READ), ("writer", Methods::EVERY)];
+/// What a credential for one system begins with.
+const SYSTEM: &str = "system:";
+
+/// The scopes that are known here.
+pub struct Scopes {
+    /// Named by rules of the policy.
+    policy: Vec<Pattern>,
+    /// Defined by products.
+    of_products: Vec<&'static str>,
+    /// The agent that they are for, where it is served.
+    scoped_agent: Option<Arc<str>>,
+}
+
+fn is_system(scope: &str) -> bool {
+    scope.strip_prefix(SYSTEM).is_some_and(|name| !name.is_empty())
+}
+
+fn own(scope: &str) -> Option<Methods> {
+    TASKS.iter().chain(&ROLES).find(|(name, _)| *name == scope).map(|(_, methods)| *methods)
+}
+
+/// The names that rules ask for.
+pub fn named_by(rules: &[Rule]) -> impl Iterator<Item = &str> {
+    rules.iter().filter_map(|rule| rule.scopes.as_deref()).flatten().map(String::as_str)
+}
+
+/// That every one of these is known: Rialto's own, a system's, a product's, or one that `policy` names. The refusal lists
+/// the known ones.
+pub(crate) fn check_known<'a>(
+    scopes: &[String],
+    of_products: &[&str],
+    policy: impl Iterator<Item = &'a str>,
+) -> Result<(), String> {
+    let policy: Vec<&str> = policy.collect();
+    let by_policy = |scope: &str| policy.iter().any(|text| Pattern::new(text).fits(scope));
+    let is_product = |scope: &str| of_products.contains(&scope);
+    let known = |scope: &&String| own(scope).is_some() || is_system(scope) || is_product(scope) || by_policy(scope);
+    let Some(unknown) = scopes.iter().find(|scope| !known(scope)) else { return Ok(()) };
+    let unknown: String = unknown.chars().take(64).collect();
+    let mut all: Vec<&str> = TASKS.iter().chain(&ROLES).map(|(name, _)| *name).collect();
+    all.push("system:NAME");
+    all.extend(of_products);
+    all.extend(policy);
+    let all = all.join(", ");
+    Err(format!(
+        "there is no scope {unknown:?}; the known ones are {all}. A rule of the policy that names it makes it known"
+    ))
+}
+
+impl Scopes {
+    pub(crate) fn new(settings: &Settings) -> Result<Scopes, settings::Error> {
+        let rules = settings.policy.as_deref().unwrap_or_default();
+        for key in &settings.keys {
+            check_known(&key.scopes, &settings.product_scopes, named_by(rules))
+                .map_err(|text| settings::Error(format!("auth.keys: {:?}: {text}", key.name)))?;
+        }
+        let scoped_agent = settings.products.iter().find_map(|product| product.scoped_agent().cloned());
+        let of_products = settings.product_scopes.clone();
+        Ok(Scopes { policy: named_by(rules).map(Pattern::new).collect(), of_products, scoped_agent })
+    }
+
+    /// Whether a name is known here.
+    fn knows(&self, scope: &str) -> bool {
+        own(scope).is_some() || is_system(scope) || self.of_products.contains(&scope) || self.is_of_policy(scope)
+    }
+
+    /// Whether the policy decides about a name. About those of tasks it does not decide alone.
+    fn is_of_policy(&self, scope: &str) -> bool {
+        !TASKS.iter().any(|(name, _)| *name == scope) && self.policy.iter().any(|pattern| pattern.fits(scope))
+    }
+
+    fn covers(&self, scope: &str, agent: &str, method: Methods) -> bool {
+        if own(scope).is_some_and(|methods| methods.meets(method)) || self.is_of_policy(scope) {
+            return true;
+        }
+        match scope.strip_prefix(SYSTEM) {
+            Some(name) => name == "*" || name == agent,
+            None => self.of_products.contains(&scope) && self.scoped_agent.as_deref() == Some(agent),
+        }
+    }
+
+    /// Whether the caller's scopes cover a call at an agent.
+    pub fn check(&self, caller: &Caller, agent: &str, call: &Call) -> Result<(), Fault> {
+        // By far the most have none.
+        if caller.scopes.is_empty() {
+            return Ok(());
+        }
+        let foreign = || caller.scopes.iter().all(|scope| !scope.is_empty() && !self.knows(scope));
+        if callers::is_token(&caller.name) && foreign() {
+            return Ok(());
+        }
+        for method in Methods::all_of(call) {
+            // The card tells a known caller about itself: any scope will do.
+            let covered = |scope: &String| match method {
+                Methods::EXTENDED_CARD => self.knows(scope),
+                method => self.covers(scope, agent, method),
+            };
+            if !caller.scopes.iter().any(covered) {
+                return Err(refusal(caller, agent, method));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn refusal(caller: &Caller, agent: &str, method: Methods) -> Fault {
+    let least = TASKS.iter().filter(|(name, _)| *name != "admin" && *name != "tasks");
+    let least = least.filter(|(_, methods)| methods.meets(method)).map(|(name, _)| *name).next().unwrap_or("tasks");
+    let held = caller.scopes.join(" ");
+    let message = format!(
+        "you may not {} at the agent {agent}: that needs the scope {least}, and your credential has {held:?}; ask for another",
+        named(method)
+    );
+    Fault::new(Kind::Forbidden, message)
+}
+
+#[cfg(test)]
+#[path = "scopes_tests.rs"]
+mod tests;

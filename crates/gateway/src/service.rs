@@ -1,0 +1,296 @@
+//! One request from its first to its last byte: what is common to all, whatever they ask for.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use dialects::framing::jsonrpc::{self, OwnedId};
+use dialects::framing::scan;
+use futures_util::FutureExt;
+use http::header::{CACHE_CONTROL, CONNECTION, RETRY_AFTER};
+use http::{HeaderValue, Method, Request, StatusCode, Version};
+use hyper::body::{Body as _, Incoming};
+use model::{Fault, Kind};
+use web::body::Response;
+use web::headers::{REQUEST_ID, check_media_type, request_id, trace};
+use web::request_log::RequestLine;
+use web::response::{not_allowed, text};
+use web::{client_address, cors};
+
+use crate::front::{self, Gate, RequestLog};
+use crate::linger::BodyUnread;
+use crate::metrics::Outcome;
+use crate::mount::{self, Mounted, Target};
+use crate::product::{Accepts, CardRequest, EndpointRequest, ProductEndpoint, RequestBody};
+use crate::{Server, intake};
+
+/// How long the body of a refused request is waited for.
+const REFUSED_BODY: Duration = Duration::from_millis(250);
+
+/// The requests that a connection is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Coverage {
+    Everything,
+    /// One request about the server's health: all other connections are taken.
+    HealthOnly,
+}
+
+fn no_connection_left() -> Fault {
+    let message =
+        "the server has as many connections as it takes, in all or from your address; close one, or try again in 2 s";
+    Fault::new(Kind::Unavailable, message).retry_after(2)
+}
+
+pub(crate) async fn respond(
+    server: Arc<Server>,
+    request: Request<Incoming>,
+    peer: SocketAddr,
+    coverage: Coverage,
+) -> Result<Response, Infallible> {
+    let began = Instant::now();
+    let (mut head, body) = request.into_parts();
+    let request_id = request_id(&head.headers);
+    let address = client_address::settle(peer.ip(), &mut head.headers, &server.settings.trusted_proxies);
+    // A small body that is not read is taken along with the next request: its connection lasts.
+    let is_large = body.size_hint().upper().is_none_or(|bytes| bytes > intake::STRANGER_BYTES as u64);
+    let mut log = RequestLog { address, body_ended: body.is_end_stream(), ..RequestLog::default() };
+    let mut response = match cors::preflight(server.settings.allowed_origins(), &head.method, &head.headers) {
+        Some(response) => response,
+        None => {
+            let answered =
+                AssertUnwindSafe(Box::pin(dispatch(&server, &head, body, coverage, &mut log))).catch_unwind().await;
+            match answered {
+                Ok(response) => response,
+                Err(_) => Box::pin(panicked(&server, &head, &request_id, &mut log)).await,
+            }
+        }
+    };
+    let micros = began.elapsed().as_micros() as u64;
+    cors::allow(server.settings.allowed_origins(), &head.headers, response.headers_mut());
+    // Whatever does not say that copies may be kept is private.
+    response.headers_mut().entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    if let Ok(id) = HeaderValue::from_str(&request_id) {
+        response.headers_mut().insert(REQUEST_ID.clone(), id);
+    }
+    if !log.body_ended {
+        response.extensions_mut().insert(BodyUnread);
+    }
+    let closes = coverage == Coverage::HealthOnly || (is_large && !log.body_ended);
+    if closes && head.version <= Version::HTTP_11 {
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    let status = response.status();
+    let failed = log.fault.is_some() || status.is_client_error() || status.is_server_error();
+    server.metrics.count(log.operation, if failed { Outcome::Fault } else { Outcome::Ok }, micros);
+    server.log.request(&RequestLine {
+        method: head.method.as_str(),
+        path: log.path.as_deref().unwrap_or(head.uri.path()),
+        status: status.as_u16(),
+        micros,
+        operation: log.operation,
+        dialect: log.dialect,
+        agent: log.agent.as_deref().unwrap_or("-"),
+        caller: log.caller.as_deref().unwrap_or("-"),
+        request_id: &request_id,
+        trace: trace(&head.headers),
+        fault: log.fault.as_deref(),
+        peer,
+    });
+    Ok(response)
+}
+
+async fn dispatch(
+    server: &Arc<Server>,
+    head: &http::request::Parts,
+    body: Incoming,
+    coverage: Coverage,
+    log: &mut RequestLog,
+) -> Response {
+    let path = head.uri.path();
+    let get = head.method == Method::GET || head.method == Method::HEAD;
+    let target = server.mounts.resolve(path, head.method == Method::POST);
+    if coverage == Coverage::HealthOnly && !matches!(target, Target::Health | Target::Ready) {
+        return Box::pin(turn_away(server, target, head, no_connection_left(), log)).await;
+    }
+    if let Some(throttle) = &server.throttle
+        // A worker is known by its secret, and speaks often.
+        && !matches!(target, Target::Health | Target::Ready | Target::Metrics | Target::Workers(..))
+        && let Err(fault) = throttle.check_rate(log.address)
+    {
+        let is_jsonrpc =
+            matches!(&target, Target::Rpc(_)) || matches!(&target, Target::Product(endpoint) if endpoint.is_jsonrpc());
+        if is_jsonrpc {
+            log.rpc_id = Box::pin(refused_id(server, head, body)).await;
+        }
+        return Box::pin(turn_away(server, target, head, fault, log)).await;
+    }
+    if get && matches!(target, Target::Card(_)) {
+        let is_origin = matches!(path, mount::CARD | mount::OLD_CARD);
+        for product in server.mounts.products() {
+            let request = CardRequest { server, head, is_origin, log };
+            if let Some(card) = product.card(request)
+                && let Some(card) = card.await
+            {
+                return card;
+            }
+        }
+    }
+    // Whatever is rarer than a call of the protocol is boxed: every request would have to carry it.
+    match target {
+        Target::Health if get => text(StatusCode::OK, "ok\n"),
+        Target::Ready if get => Box::pin(server.ready()).await,
+        Target::Metrics if get => Box::pin(server.show_metrics()).await,
+        Target::Agents if get => server.list_agents(head),
+        Target::Index if get => server.index(head),
+        Target::Jwks if get => server.jwks().unwrap_or_else(|| front::rest::nothing_at(path, head, log)),
+        Target::File(file) if get => Box::pin(front::file(server, file, head, log)).await,
+        Target::Card(mounted) if get => {
+            log.operation = "card";
+            log.agent = Some(mounted.agent.clone());
+            server.public_card(mounted, head).unwrap_or_else(|| front::rest::unknown_address(server, path, head, log))
+        }
+        Target::OldExtendedCard(mounted) if get => {
+            log.agent = Some(mounted.agent.clone());
+            Box::pin(front::rest::old_extended_card(server, mounted, head, log)).await
+        }
+        Target::Index => not_allowed("GET, HEAD, POST"),
+        Target::OldExtendedCard(_)
+        | Target::Health
+        | Target::Ready
+        | Target::Metrics
+        | Target::Agents
+        | Target::Jwks
+        | Target::File(_)
+        | Target::Card(_) => not_allowed("GET, HEAD"),
+        Target::Product(endpoint) => Box::pin(at_product(server, &*endpoint, head, body, log)).await,
+        Target::Rpc(_) if head.method != Method::POST => not_allowed("POST"),
+        Target::Rpc(mounted) => {
+            log.agent = Some(mounted.agent.clone());
+            if let Err(fault) = check_media_type(&head.headers) {
+                return Box::pin(front::rpc::answer(server, mounted, head, Err(fault), log)).await;
+            }
+            let body = intake::read(server, head, body, None, Gate::Agent(mounted), log).await;
+            let response = front::rpc::answer(server, mounted, head, body, log).await;
+            if is_said_to_nobody(mounted, log) {
+                front::rest::unknown_address(server, path, head, log)
+            } else {
+                response
+            }
+        }
+        Target::Rest(mounted, below) => {
+            log.agent = Some(mounted.agent.clone());
+            let response = front::rest::answer(server, mounted, head, below, body, log).await;
+            if is_said_to_nobody(mounted, log) {
+                front::rest::unknown_address(server, path, head, log)
+            } else {
+                response
+            }
+        }
+        Target::Workers(agent, below) => Box::pin(front::worker::answer(server, agent, below, head, body, log)).await,
+        Target::Unknown => front::rest::unknown_address(server, path, head, log),
+    }
+}
+
+/// The answer to a request whose handling panicked: in the caller's own protocol, if that can be had without another panic.
+/// The panic itself is logged and counted by [`crate::panics`].
+async fn panicked(
+    server: &Arc<Server>,
+    head: &http::request::Parts,
+    request_id: &str,
+    log: &mut RequestLog,
+) -> Response {
+    let message = format!("Internal error; tell the operator of this server that it was request {request_id}");
+    tracing::error!(request_id, path = head.uri.path(), "a request was answered with 500: its handling panicked");
+    let fault = Fault::new(Kind::Internal, message.clone());
+    let said = AssertUnwindSafe(async {
+        let target = server.mounts.resolve(head.uri.path(), head.method == Method::POST);
+        turn_away(server, target, head, fault, log).await
+    });
+    let said = said.catch_unwind().await;
+    let mut response = said.unwrap_or_else(|_| text(StatusCode::INTERNAL_SERVER_ERROR, format!("{message}\n")));
+    *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+    log.fault.get_or_insert(message);
+    response
+}
+
+/// To whoever has something to say to it, an agent that is gone is not there; what it has done can be read.
+fn is_said_to_nobody(mounted: &Mounted, log: &RequestLog) -> bool {
+    mounted.retired && matches!(log.operation, "send" | "stream")
+}
+
+/// The id of a JSON-RPC request that is refused for its address's rate, so that its caller can tell which one it was. Only
+/// a small body that is there already is looked at.
+async fn refused_id(server: &Arc<Server>, head: &http::request::Parts, body: Incoming) -> Option<OwnedId> {
+    let mut log = RequestLog::default();
+    let read = intake::read(server, head, body, Some(intake::STRANGER_BYTES), Gate::Open, &mut log);
+    let body = tokio::time::timeout(REFUSED_BODY, read).await.ok()?.ok()?;
+    scan::scan(&body, server.engine.limits().json_depth).ok()?;
+    match jsonrpc::read(std::str::from_utf8(&body).ok()?) {
+        Ok(request) => Some(request.id.to_owned()),
+        Err(unreadable) => Some(unreadable.id),
+    }
+}
+
+/// Says no before anything is read, in words the caller might understand.
+async fn turn_away(
+    server: &Arc<Server>,
+    target: Target<'_>,
+    head: &http::request::Parts,
+    fault: Fault,
+    log: &mut RequestLog,
+) -> Response {
+    match target {
+        Target::Rpc(mounted) => front::rpc::answer(server, mounted, head, Err(fault), log).await,
+        Target::Product(endpoint) => endpoint.turn_away(server, head, fault, log).await,
+        Target::Rest(_, below) => front::rest::turned_away(below, head, &fault, log),
+        Target::OldExtendedCard(_) => front::rest::turned_away("/v1/card", head, &fault, log),
+        Target::Card(_)
+        | Target::Agents
+        | Target::Index
+        | Target::File(_)
+        | Target::Workers(..)
+        | Target::Unknown
+        | Target::Health
+        | Target::Ready
+        | Target::Jwks
+        | Target::Metrics => refused_as_text(&fault),
+    }
+}
+
+/// A refusal in plain text, where the address has no form of its own.
+pub fn refused_as_text(fault: &Fault) -> Response {
+    let status = front::status_of(fault.kind).unwrap_or(StatusCode::TOO_MANY_REQUESTS);
+    let mut response = text(status, format!("{fault}\n"));
+    if let Some(seconds) = fault.retry_after_s {
+        response.headers_mut().insert(RETRY_AFTER, seconds.into());
+    }
+    response
+}
+
+/// Answers a request at a product's address.
+async fn at_product(
+    server: &Arc<Server>,
+    endpoint: &dyn ProductEndpoint,
+    head: &http::request::Parts,
+    body: Incoming,
+    log: &mut RequestLog,
+) -> Response {
+    let accepts = endpoint.accepts(server);
+    let read = match accepts {
+        Accepts::Get if head.method != Method::GET && head.method != Method::HEAD => return not_allowed("GET, HEAD"),
+        Accepts::Get => RequestBody::Read(Bytes::new()),
+        Accepts::PostJson(_) if head.method != Method::POST => return not_allowed("POST"),
+        Accepts::PostJson(limit) => match check_media_type(&head.headers) {
+            Ok(()) => RequestBody::of(intake::read(server, head, body, limit, Gate::Product(endpoint), log).await),
+            Err(fault) => RequestBody::Refused(fault),
+        },
+        Accepts::Any(limit) => {
+            RequestBody::of(intake::read(server, head, body, limit, Gate::Product(endpoint), log).await)
+        }
+        Accepts::Stream => RequestBody::Stream(body),
+    };
+    endpoint.answer(EndpointRequest { server, head, body: read, log }).await
+}

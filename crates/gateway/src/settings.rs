@@ -1,0 +1,260 @@
+//! What the server can be told. The binary fills this from its config file and flags.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use model::{Time, Visibility};
+use uuid::Uuid;
+
+pub use crate::callers::jwt::{Algorithm, Issuer, KeySource};
+pub use crate::policy::{Effect, Rule};
+use crate::product::ProductService;
+pub use crate::throttle::Limits as ThrottleLimits;
+pub use web::client_address::Network;
+pub use web::limiter::RateLimit;
+
+/// Agents that are remembered after they are gone, so that their tasks can be read.
+const RETIRED: usize = 10_000;
+
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub listen: SocketAddr,
+    /// Where callers reach the server, if not where they or a trusted proxy say they do (`Host`, `X-Forwarded-Host`).
+    pub public_url: Option<String>,
+    /// The agents served, in order, and the one at the root.
+    pub agents: Vec<Arc<str>>,
+    pub default_agent: Arc<str>,
+    /// Agents that are no longer served, but whose tasks may still be read.
+    pub retired: Vec<Arc<str>>,
+    pub auth_required: bool,
+    pub keys: Vec<Key>,
+    /// Whose tokens are read.
+    pub issuers: Vec<Issuer>,
+    /// Who sees a task, where the agent's own mount says nothing.
+    pub visibility: Visibility,
+    /// What is special about the mounts of some agents, by the agent's name.
+    pub mounts: Vec<(Arc<str>, Mount)>,
+    /// What callers may do; without it, everything.
+    pub policy: Option<Vec<Rule>>,
+    pub throttle: ThrottleLimits,
+    /// Proxies whose word is taken on the caller's address and on the server's.
+    pub trusted_proxies: Vec<Network>,
+    pub tls: Option<TlsFiles>,
+    /// Origins that browsers may call from; `*` for any.
+    pub cors_origins: Vec<String>,
+    /// Loopback origins may call, too.
+    pub cors_loopback: bool,
+    pub card: CardForm,
+    /// Refuses requests of 1.0 that do not say `A2A-Version`.
+    pub strict_version: bool,
+    /// Encoded settled tasks kept in memory; 0 keeps none.
+    pub cache_bytes: usize,
+    pub timeouts: Timeouts,
+    /// Connections at a time; one more is told so and closed.
+    pub connections: usize,
+    /// The same from one address that is no trusted proxy.
+    pub connections_per_address: u32,
+    /// Memory of all request bodies together while they are read and answered, in bytes.
+    pub bodies_bytes: usize,
+    /// Memory of large answers together until they are sent, in bytes.
+    pub answers_bytes: usize,
+    pub backlog: i32,
+    /// Between comment lines on a silent stream.
+    pub heartbeat_ms: u64,
+    /// An id for each agent that has one; `/a2a/{id}` is its address, too.
+    pub agent_ids: Vec<(Uuid, Arc<str>)>,
+    pub files: Files,
+    /// The products that are served, in the order in which they are asked for an address.
+    pub products: Vec<Arc<dyn ProductService>>,
+    /// The scopes that products define, also those of products that are not served.
+    pub product_scopes: Vec<&'static str>,
+    /// The encoding slots of the forms of products.
+    pub product_slots: Vec<u16>,
+    /// The public keys that tokens on deliveries are checked with, as a JSON Web Key Set.
+    pub jwks: Option<String>,
+}
+
+impl Settings {
+    /// Pages of these origins may call from a browser.
+    pub(crate) fn allowed_origins(&self) -> web::cors::AllowedOrigins<'_> {
+        web::cors::AllowedOrigins { listed: &self.cors_origins, loopback: self.cors_loopback }
+    }
+
+    /// What would stop a server from starting with these.
+    pub fn check(&self) -> Result<(), Error> {
+        crate::mount::Mounts::new(self)?;
+        crate::callers::Callers::new(self, None)?;
+        self.check_products()?;
+        if let Some(rules) = &self.policy {
+            crate::policy::Policy::new(rules)?;
+        }
+        crate::scopes::Scopes::new(self)?;
+        if let Some(files) = &self.tls {
+            crate::tls::Tls::load(files)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn check_products(&self) -> Result<(), Error> {
+        self.products.iter().try_for_each(|product| product.check(self))
+    }
+}
+
+impl Settings {
+    /// These, in the place of others: with what cannot change while a server runs, and with the agents that are gone. They
+    /// keep the mounts they had, so that nobody comes to see what was not for them.
+    pub(crate) fn in_place_of(self, before: &Settings) -> Settings {
+        let gone = |name: &&Arc<str>| !self.agents.contains(name);
+        let gone = before.agents.iter().chain(&before.retired).filter(gone);
+        let retired: Vec<Arc<str>> = gone.take(RETIRED).cloned().collect();
+        let kept = before.mounts.iter().filter(|(name, _)| retired.contains(name)).cloned();
+        Settings {
+            listen: before.listen,
+            tls: before.tls.clone(),
+            connections: before.connections,
+            bodies_bytes: before.bodies_bytes,
+            answers_bytes: before.answers_bytes,
+            backlog: before.backlog,
+            cache_bytes: before.cache_bytes,
+            jwks: before.jwks.clone(),
+            files: before.files,
+            mounts: self.mounts.iter().cloned().chain(kept).collect(),
+            retired,
+            ..self
+        }
+    }
+
+    /// Settings of a server on some free port of loopback that asks nobody who they are and has no limits.
+    pub fn test(agents: &[&str]) -> Settings {
+        Settings {
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            public_url: None,
+            agents: agents.iter().map(|name| Arc::from(*name)).collect(),
+            default_agent: agents.first().copied().unwrap_or_default().into(),
+            retired: Vec::new(),
+            auth_required: false,
+            keys: Vec::new(),
+            issuers: Vec::new(),
+            visibility: Visibility::Tenant,
+            mounts: Vec::new(),
+            policy: None,
+            throttle: ThrottleLimits::default(),
+            trusted_proxies: Vec::new(),
+            tls: None,
+            jwks: None,
+            agent_ids: Vec::new(),
+            files: Files::default(),
+            products: Vec::new(),
+            product_scopes: Vec::new(),
+            product_slots: Vec::new(),
+            cors_origins: Vec::new(),
+            cors_loopback: false,
+            card: CardForm::Hybrid,
+            strict_version: false,
+            cache_bytes: 1 << 20,
+            timeouts: Timeouts::default(),
+            connections: 1_000,
+            connections_per_address: 1_000,
+            bodies_bytes: 64 << 20,
+            answers_bytes: 64 << 20,
+            backlog: 128,
+            heartbeat_ms: 15_000,
+        }
+    }
+}
+
+/// How large files are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Files {
+    /// Larger ones are shown by an address instead of their bytes; `None` never.
+    pub inline_max_bytes: Option<u64>,
+    /// How long an address is good for, at least.
+    pub url_expires_s: u32,
+}
+
+impl Default for Files {
+    fn default() -> Files {
+        Files { inline_max_bytes: Some(1 << 20), url_expires_s: 3_600 }
+    }
+}
+
+/// What a mount does otherwise than the rest.
+#[derive(Clone, Debug, Default)]
+pub struct Mount {
+    pub visibility: Option<Visibility>,
+    /// The tenant of all its tasks; to callers of another tenant nothing is there.
+    pub tenant: Option<Arc<str>>,
+    /// Who takes part in every task, where the visibility is that of parties.
+    pub parties: Vec<Arc<str>>,
+    pub door: Option<Door>,
+}
+
+/// Who is let in at a mount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Door {
+    /// Callers with a good credential; and without one, for what the policy opens to them.
+    Required,
+    /// Everybody; a credential that is shown must be good.
+    Optional,
+    /// Everybody, and nobody is asked who they are.
+    None,
+}
+
+/// Where the certificate and its key are, both PEM.
+#[derive(Clone, Debug)]
+pub struct TlsFiles {
+    pub cert: PathBuf,
+    pub key: PathBuf,
+}
+
+/// What public cards look like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CardForm {
+    /// One document that readers of every generation accept.
+    Hybrid,
+    /// Members of 1.0 only, for readers who refuse strangers.
+    Clean,
+}
+
+#[derive(Clone, Debug)]
+pub struct Timeouts {
+    /// For the first byte, a whole header, and between requests of a connection.
+    pub header_ms: u64,
+    /// For a whole body.
+    pub body_ms: u64,
+    /// For the other side to take what we send.
+    pub write_ms: u32,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Timeouts { header_ms: 30_000, body_ms: 60_000, write_ms: 60_000 }
+    }
+}
+
+#[derive(Clone)]
+pub struct Key {
+    pub name: Arc<str>,
+    pub tenant: Arc<str>,
+    pub secret: String,
+    /// What it is good for; empty is everything.
+    pub scopes: Vec<String>,
+    pub expires_at: Option<Time>,
+}
+
+impl std::fmt::Debug for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Key").field("name", &self.name).field("tenant", &self.tenant).finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub struct Error(pub String);
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+impl std::error::Error for Error {}

@@ -1,0 +1,305 @@
+//! LangSmith's endpoint: an assistant at `/langgraph/a2a/{assistant}` and, by its id, at `/a2a/{assistant}`, as strict as the
+//! product.
+//!
+//! The second address is the one that the product documents. The generations of A2A share it: a request that states a version
+//! or has a method that the product lacks is theirs ([`is_owner`]), and a cancel works there.
+//!
+//! The envelope, the order of the checks and the statuses are the dialect's ([`crate::langgraph`]); here the assistant is
+//! found, and a message is sorted: the answer to a question its task asks, or the next run on the thread.
+
+use std::sync::Arc;
+
+use crate::langgraph::decode::{self, Resume};
+use crate::langgraph::{self, Profile, Reply, Request, card, envelope, errors};
+use bytes::Bytes;
+use dialects::framing::json::Writer;
+use dialects::framing::jsonrpc::{self, OwnedId, Unreadable};
+use dialects::framing::{query, scan};
+use dialects::wire::{Decoded, Operation};
+use http::header::{ACCEPT, ALLOW, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderValue, Method, StatusCode, request};
+use model::ports::agent;
+use model::{Call, Fault, Kind, State};
+use uuid::Uuid;
+
+use crate::AssistantsService;
+use gateway::Server;
+use gateway::callers;
+use gateway::front::{A2A_DIALECT, CallContext, Done, EffectiveCall, RequestLog, into_body, sign, stream, terms, who};
+use gateway::mount::Mounted;
+use web::body::Response;
+use web::response::json;
+
+/// Where a request came in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Address {
+    /// Below `/langgraph`.
+    Own,
+    /// `/a2a/{assistant}`, which the generations of A2A share.
+    Shared,
+}
+
+/// Whether a request at the shared address is the product's. It states no version of A2A; it names the product's dialect, or
+/// none and one of the product's methods, or is no request at all.
+pub(crate) fn is_owner(server: &Server, head: &request::Parts, body: &Bytes) -> bool {
+    if let Some(dialect) = head.headers.get(&A2A_DIALECT) {
+        return dialect == langgraph::NAME || dialect == langgraph::CURRENT_NAME;
+    }
+    if scan::scan(body, server.engine.limits().json_depth).is_err() {
+        return true;
+    }
+    let is_known = |method: &str| envelope::METHODS.contains(&method);
+    match std::str::from_utf8(body).map(jsonrpc::read) {
+        Ok(Ok(request)) => is_known(&request.method),
+        Ok(Err(Unreadable { method, .. })) => method.as_deref().is_none_or(is_known),
+        Err(_) => true,
+    }
+}
+
+/// An assistant as a path names it.
+pub(crate) async fn answer(
+    server: &Arc<Server>,
+    assistant: &str,
+    address: Address,
+    head: &request::Parts,
+    body: Result<Bytes, Fault>,
+    log: &mut RequestLog,
+) -> Response {
+    let Some(profile) = AssistantsService::profile(server) else { return reply(errors::detail(404, "Not Found")) };
+    log.dialect = profile.wire("").name();
+    if head.method != Method::POST {
+        return other_verb(server, profile, assistant, head);
+    }
+    let body = match body.and_then(|body| scan::scan(&body, server.engine.limits().json_depth).map(|_| body.clone())) {
+        Ok(body) => body,
+        // What is not JSON is refused in the product's own words.
+        Err(fault) if fault.kind == Kind::Parse => Bytes::from_static(b"{"),
+        Err(fault) => return refuse(profile, &OwnedId::NULL, &fault, Operation::Unknown, log),
+    };
+    let accept: Vec<&str> = head.headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
+    let request = match envelope::read(profile, &body, Some(&accept.join(","))) {
+        Ok(request) => request,
+        Err(refused) => {
+            log.fault = Some("not a request of this product".to_owned());
+            return reply(refused);
+        }
+    };
+    let mut operation = Operation::Unknown;
+    match call(server, profile, assistant, address, head, &request, &body, log, &mut operation).await {
+        Ok(response) => response,
+        Err(Refusal::Reply(refused)) => reply(refused),
+        Err(Refusal::Fault(fault)) => {
+            let said_in_stream = envelope::is_stream(&request.method)
+                && errors::reply(profile, &request.id, &fault, operation).status == 200;
+            if said_in_stream {
+                log.fault(&fault);
+                return stream::refused(profile.wire(&request.method), &request.id, &fault, operation);
+            }
+            refuse(profile, &request.id, &fault, operation, log)
+        }
+    }
+}
+
+enum Refusal {
+    Fault(Fault),
+    Reply(Reply),
+}
+
+impl From<Fault> for Refusal {
+    fn from(fault: Fault) -> Refusal {
+        Refusal::Fault(fault)
+    }
+}
+
+#[allow(clippy::too_many_arguments, reason = "what a request is made of; used once")]
+async fn call(
+    server: &Arc<Server>,
+    profile: Profile,
+    assistant: &str,
+    address: Address,
+    head: &request::Parts,
+    request: &Request,
+    body: &[u8],
+    log: &mut RequestLog,
+    operation: &mut Operation,
+) -> Result<Response, Refusal> {
+    decode::check(profile, request)?;
+    let mounted = find(server, assistant).ok_or_else(|| {
+        let message = format!("Assistant '{assistant}' not found");
+        match profile {
+            Profile::Documented => Refusal::Reply(errors::detail(404, &message)),
+            Profile::Current if assistant.parse::<Uuid>().is_err() => {
+                Fault::new(Kind::InvalidParams, "Invalid assistant ID: must be a UUID").into()
+            }
+            Profile::Current => Fault::new(Kind::InvalidParams, message).into(),
+        }
+    })?;
+    log.agent = Some(mounted.agent.clone());
+    let caller = who(server, mounted, head, log).await?;
+    let takes_text = server.engine.profile(&mounted.agent).as_deref().is_none_or(takes_text);
+    let cancel = match (profile, address) {
+        (Profile::Documented, Address::Own) => decode::Cancels::Refused,
+        (Profile::Documented, Address::Shared) | (Profile::Current, Address::Own | Address::Shared) => {
+            decode::Cancels::Work
+        }
+    };
+    let decode::Decoded { call, context, resume } =
+        decode::decode(profile, request, takes_text, cancel, server.engine.limits())?;
+    // The documented table has one line for every cancel, because none works there.
+    *operation = match (&call, cancel) {
+        (Call::Cancel(_), decode::Cancels::Work) => Operation::Unknown,
+        (call, decode::Cancels::Work | decode::Cancels::Refused) => Operation::from(call),
+    };
+    let mut effective = EffectiveCall::of(Decoded { call, tenant: None }, &head.headers)?;
+    let wire = profile.wire(&request.method);
+    let asked = CallContext { server, mounted, head, caller, wire, rules: wire, threaded: true };
+    sort(&asked, profile, &mut effective, context.as_ref(), resume, request).await?;
+    let (done, tenant) = asked.perform(effective, body, log).await.map_err(|fault| named(fault, request))?;
+    let mut response = match done {
+        Done::Stream(follow) => {
+            stream::rpc(server.clone(), wire, *follow, terms(server, head, &tenant), request.id.clone())
+        }
+        done => {
+            let mut w: Writer = jsonrpc::begin_result(&request.id, 1_024);
+            asked.write(&mut w, &done);
+            jsonrpc::end_result(&mut w);
+            json(into_body(server, head, &tenant, w.finish()).await?)
+        }
+    };
+    sign(&mut response, wire);
+    Ok(response)
+}
+
+/// A task that is named must be one of the thread that is named; and a message for it is an answer, or the next run.
+async fn sort(
+    asked: &CallContext<'_>,
+    profile: Profile,
+    effective: &mut EffectiveCall,
+    context: Option<&model::ContextId>,
+    resume: Resume,
+    request: &Request,
+) -> Result<(), Fault> {
+    let id = match &effective.call {
+        Call::Get(get) => Some(get.task.clone()),
+        Call::Cancel(cancel) => Some(cancel.task.clone()),
+        Call::Send(send) | Call::Stream(send) => send.task.clone(),
+        Call::Subscribe(_) | Call::List(_) | Call::Push(_) | Call::ExtendedCard => None,
+    };
+    let Some(id) = id else { return Ok(()) };
+    let place = asked.place(effective)?;
+    let found = asked.server.engine.get(&place, &id).await;
+    let found = found.and_then(|task| match context {
+        Some(context) if *context != task.context => Err(Fault::task_not_found(&id)),
+        Some(_) | None => Ok(task),
+    });
+    let (Call::Send(send) | Call::Stream(send)) = &mut effective.call else {
+        return found.map(drop).map_err(|fault| named(fault, request));
+    };
+    let state = match (found, profile) {
+        (Ok(task), _) => Some(task.state()),
+        (Err(fault), Profile::Current) => return Err(named(fault, request)),
+        (Err(fault), Profile::Documented) if fault.kind == Kind::TaskNotFound => None,
+        (Err(fault), Profile::Documented) => return Err(fault),
+    };
+    let waits = matches!(state, Some(State::InputRequired | State::AuthRequired));
+    match (waits, resume, profile) {
+        (true, _, _) => {}
+        (false, Resume::Must, _) => return Err(Fault::new(Kind::InvalidParams, "Task is not awaiting input")),
+        (false, Resume::Maybe | Resume::No, Profile::Current) if state.is_some_and(is_over) => {
+            return Err(Fault::new(Kind::TaskSettled, "A terminal task cannot accept another message"));
+        }
+        (false, Resume::Maybe | Resume::No, Profile::Current) => {}
+        // The page says that the task is ignored: the message is simply the thread's next.
+        (false, Resume::Maybe | Resume::No, Profile::Documented) => send.task = None,
+    }
+    // The thread is the task's own; it need not be said twice.
+    if send.task.is_some() {
+        send.context = None;
+    }
+    Ok(())
+}
+
+fn is_over(state: State) -> bool {
+    match state {
+        State::Completed | State::Failed | State::Canceled | State::Rejected => true,
+        State::Submitted | State::Working | State::InputRequired | State::AuthRequired => false,
+    }
+}
+
+/// A missing task is named as the caller named it.
+fn named(fault: Fault, request: &Request) -> Fault {
+    let text = |value: &serde_json::Value, name: &str| value.get(name).and_then(|v| v.as_str()).map(str::to_owned);
+    match fault.kind {
+        Kind::TaskNotFound => {
+            let params = &request.params;
+            let id = text(params, "id").or_else(|| text(&params["message"], "taskId")).unwrap_or_default();
+            let message = match text(params, "contextId") {
+                Some(context) => format!("Task not found: {id} in context '{context}'"),
+                None => format!("Task not found: {id}"),
+            };
+            Fault { message, ..fault }
+        }
+        Kind::TaskNotCancelable => Fault { message: "Task is not cancelable in its current state".to_owned(), ..fault },
+        _ => fault,
+    }
+}
+
+fn find<'s>(server: &'s Server, assistant: &str) -> Option<&'s Mounted> {
+    server.mounts.agent_by_id(assistant.parse().ok()?)
+}
+
+/// Whether an assistant reads text: its input has `messages`, the product would say.
+fn takes_text(agent: &agent::Profile) -> bool {
+    agent.input_modes.iter().any(|mode| matches!(mode.as_str(), "*/*" | "text/*" | "text/plain" | "text"))
+}
+
+/// The newer servers show the card to a GET; to everything else there is no such verb.
+fn other_verb(server: &Arc<Server>, profile: Profile, assistant: &str, head: &request::Parts) -> Response {
+    let get = head.method == Method::GET || head.method == Method::HEAD;
+    if get && profile == Profile::Current {
+        return assistant_card(server, Some(assistant), head);
+    }
+    let mut response = reply(errors::detail(405, "Method Not Allowed"));
+    response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
+    response
+}
+
+/// The card of the assistant that the query names.
+pub(crate) fn card_by_query(server: &Arc<Server>, head: &request::Parts) -> Response {
+    let named = head.uri.query().and_then(|text| query::value(text, "assistant_id").ok().flatten());
+    assistant_card(server, named.as_deref(), head)
+}
+
+fn assistant_card(server: &Arc<Server>, assistant: Option<&str>, head: &request::Parts) -> Response {
+    let Some(profile) = AssistantsService::profile(server) else { return reply(errors::detail(404, "Not Found")) };
+    let Some(id) = assistant.filter(|id| !id.is_empty()) else {
+        return reply(Reply { status: 400, body: card::refused("Missing required query parameter: assistant_id") });
+    };
+    let found = find(server, id).and_then(|mounted| server.engine.profile(&mounted.agent));
+    let Some(agent) = found else {
+        return reply(Reply { status: 400, body: card::refused(&format!("Assistant '{id}' not found")) });
+    };
+    let base = format!("{}/langgraph", server.cards.base_url(&server.settings, head));
+    let mut response = reply(Reply { status: 200, body: card::card(profile, &agent, id, &base, takes_text(&agent)) });
+    gateway::cards::cacheable(response.headers_mut());
+    response
+}
+
+fn reply(reply: langgraph::Reply) -> Response {
+    let body = Bytes::from(reply.body);
+    let mut response = if reply.status == 202 { Response::new(body.into()) } else { json(body) };
+    *response.status_mut() = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::BAD_REQUEST);
+    response
+}
+
+fn refuse(profile: Profile, id: &OwnedId, fault: &Fault, operation: Operation, log: &mut RequestLog) -> Response {
+    log.fault(fault);
+    let mut response = reply(errors::reply(profile, id, fault, operation));
+    if fault.kind == Kind::Unauthenticated {
+        response.headers_mut().insert(WWW_AUTHENTICATE, callers::challenge(fault));
+    }
+    if let Some(seconds) = fault.retry_after_s {
+        response.headers_mut().insert(RETRY_AFTER, seconds.into());
+    }
+    response
+}

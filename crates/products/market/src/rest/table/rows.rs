@@ -1,0 +1,398 @@
+//! The rows: every address, who may call it, what it takes and gives, and what it may be refused with.
+
+use std::sync::LazyLock;
+
+use http::Method;
+
+use super::{
+    Going, Keyed, MarketRequest, PAGES, Reply, ResponseSchema, Route, Who, act, any_object, decoded, freely, get,
+    whole, written,
+};
+use crate::rest::error::Code;
+use crate::rest::{demands, doors, elsewhere, externals, files, money, more, openapi, purchases, quote, runtime, sale};
+use web::openapi::schema_of;
+
+const STEP: &[Code] = &[Code::DENIED, Code::STATE];
+/// What a change of a capability may come to.
+const CHANGE: &[Code] = &[Code::DENIED, Code::STATE, Code::INVALID];
+
+pub(in crate::rest) static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
+    let mut all = Vec::new();
+    let mut room = |tag: &'static str, routes: Vec<Route>| {
+        all.extend(routes.into_iter().map(|route| Route { tag, ..route }));
+    };
+    let post = Method::POST;
+    room(
+        "transactions",
+        vec![
+            act(post.clone(), "/transactions", "Order a capability", purchases::create).needs_body().may(&[
+                Code::DENIED,
+                Code::MISSING,
+                Code::INVALID,
+                Code::SHORT,
+                Code::STATE,
+            ]),
+            get("/transactions", "Your purchases and sales, the newest first", purchases::list)
+                .query(&purchases::QUERY)
+                .query(&PAGES),
+            get("/transactions/{id}", "One of your purchases or sales", purchases::one).may(&[Code::DENIED]),
+            act(post.clone(), "/transactions/{id}/approve", "Say yes to what your agent ordered", purchases::approve)
+                .may(STEP)
+                .may(&[Code::INVALID, Code::SHORT]),
+            act(post.clone(), "/transactions/{id}/freeze", "Set the price aside (buyer)", purchases::freeze)
+                .may(STEP)
+                .may(&[Code::SHORT]),
+            act(post.clone(), "/transactions/{id}/accept", "Take the order (seller)", purchases::accept).may(STEP),
+            act(post.clone(), "/transactions/{id}/reject", "Turn the order down (seller)", purchases::reject)
+                .may(STEP)
+                .may(&[Code::INVALID]),
+            act(post.clone(), "/transactions/{id}/deliver", "Deliver what was ordered (seller)", purchases::deliver)
+                .needs_body()
+                .may(STEP)
+                .may(&[Code::INVALID]),
+            act(
+                post.clone(),
+                "/transactions/{id}/confirm",
+                "Confirm the delivery and settle (buyer)",
+                purchases::confirm,
+            )
+            .may(STEP),
+            act(post.clone(), "/transactions/{id}/cancel", "Take the order back (buyer)", purchases::cancel).may(STEP),
+        ],
+    );
+    room(
+        "capabilities",
+        vec![
+            act(post.clone(), "/capabilities", "A new capability, as a draft", sale::create)
+                .needs_body()
+                .may(&[Code::INVALID]),
+            get("/capabilities", "What is on the market, the newest first", sale::list)
+                .who(Who::Anyone)
+                .query(&sale::FILTER)
+                .query(&PAGES),
+            act(
+                post.clone(),
+                "/capabilities/batch",
+                "Up to 50 drafts; what is refused keeps nothing else back",
+                more::batch,
+            )
+            .needs_body(),
+            get("/categories", "The categories on the market", more::categories).who(Who::Anyone),
+            get("/pricing/suggestion", "What others ask for the like", more::suggestion)
+                .who(Who::Anyone)
+                .query(&more::SUGGESTION),
+            get("/pricing/anomaly-check", "Whether a price is out of line with others", more::anomaly)
+                .who(Who::Anyone)
+                .query(&more::ANOMALY)
+                .may(&[Code::MISSING]),
+            get("/capabilities/mine", "Your capabilities, the newest first", sale::mine)
+                .query(&sale::MINE)
+                .query(&PAGES),
+            get("/capabilities/{id}", "A capability on the market, or one of your own", sale::one).who(Who::Either),
+            act(Method::PUT, "/capabilities/{id}", "Other terms: what is left out stays as it is", sale::edit)
+                .needs_body()
+                .may(CHANGE),
+            act(Method::DELETE, "/capabilities/{id}", "Remove a capability", sale::remove).may(CHANGE),
+            act(post.clone(), "/capabilities/{id}/submit-review", "Bring a draft to market", sale::submit).may(CHANGE),
+            act(post.clone(), "/capabilities/{id}/online", "Sell it again", sale::online).may(CHANGE),
+            act(post.clone(), "/capabilities/{id}/offline", "Sell it no more, for now", sale::offline).may(CHANGE),
+            act(
+                post,
+                "/capabilities/{id}/invoke",
+                "Buy, have it served and settle in one call (agents, per_query)",
+                sale::invoke,
+            )
+            .may(&[Code::DENIED, Code::INVALID, Code::SHORT, Code::STATE, Code::NOT_SERVED]),
+        ],
+    );
+    room("demands", demands());
+    room("external agents", externals());
+    room("agent runtime", runtime());
+    room(
+        "capability runtime",
+        vec![
+            act(
+                Method::POST,
+                "/capability-runtime/quote",
+                "What a purchase would cost, and a person's yes to it beforehand",
+                quote::ask,
+            )
+            .needs_body()
+            .only_asks()
+            .may(&[Code::DENIED, Code::MISSING, Code::INVALID]),
+        ],
+    );
+    room(
+        "wallet",
+        vec![
+            get("/wallet", "What you have", money::wallet),
+            get("/wallet/rates", "What a UT is in money", money::rates).who(Who::Anyone),
+            get("/exchange-rates/latest", "What a UT is in money", money::rates).who(Who::Anyone),
+            get("/wallet/exchange-rates/latest", "What a UT is in money", money::rates).who(Who::Anyone),
+            get("/wallet/stats", "What came and went so far", money::stats),
+            get("/wallet/transactions", "Your statement, the newest line first", money::statement)
+                .query(&money::STATEMENT)
+                .query(&PAGES),
+        ],
+    );
+    room(
+        "income",
+        vec![
+            get("/income/overview", "What you have earned, by capability", more::overview),
+            get("/income/records", "Your settled sales, the newest first", more::records).query(&PAGES),
+            get("/capabilities/{id}/income", "What you have earned with one", more::of_one),
+        ],
+    );
+    room("auth", doors());
+    room("deliverables", deliverables());
+    room(
+        "interop",
+        vec![
+            get("/public/community-stats", "How much goes on here", more::community).who(Who::Anyone),
+            whole("/agents/{id}/card", "A seller's agent card", ResponseSchema::Json(any_object), sale::card)
+                .may(&[Code::MISSING]),
+            whole(
+                "/agents/{id}/.well-known/agent.json",
+                "A seller's agent card",
+                ResponseSchema::Json(any_object),
+                sale::card,
+            )
+            .may(&[Code::MISSING]),
+            get("/interop/debug", "Where everything is, and which headers it takes", elsewhere::debug).who(Who::Anyone),
+            whole("/openapi.json", "This document", ResponseSchema::Json(any_object), openapi::show),
+            whole("/public/openapi.json", "This document", ResponseSchema::Json(any_object), openapi::show),
+        ],
+    );
+    let cash = "Cash goes in and out elsewhere: always refused with 3002";
+    type Never = for<'a> fn(&'a MarketRequest<'a>, Keyed) -> Going<'a, ()>;
+    let refused = |verb: &Method, path, words, go: Never, code: Code, who| {
+        let mut route = act(verb.clone(), path, words, go).who(who).may(&[code]);
+        route.gives = ResponseSchema::Nothing;
+        if *verb == Method::GET {
+            route.takes = None;
+        }
+        route
+    };
+    let cash_routes = [
+        (&Method::POST, "/wallet/recharge"),
+        (&Method::GET, "/wallet/recharge/{id}/status"),
+        (&Method::GET, "/wallet/withdraw-config"),
+        (&Method::POST, "/wallet/withdraw"),
+        (&Method::POST, "/wallet/withdraw-cash"),
+        (&Method::POST, "/wallet/withdraw/{id}/cancel"),
+        (&Method::GET, "/wallet/withdrawals"),
+        (&Method::GET, "/wallet/payment-accounts"),
+        (&Method::POST, "/wallet/payment-accounts"),
+    ];
+    room(
+        "cash",
+        cash_routes
+            .iter()
+            .map(|(verb, path)| refused(verb, path, cash, elsewhere::cash, Code::WALLET, Who::Caller))
+            .collect(),
+    );
+    let hall = "The task hall is not part of this server: always refused with 4001";
+    let halls = ["/tasks", "/tasks/{path*}", "/orders", "/orders/{path*}"];
+    let halls = halls.into_iter().chain(["/disputes", "/disputes/{path*}"]);
+    let verbs = [Method::GET, Method::POST, Method::PUT, Method::DELETE];
+    let halls = halls.flat_map(|path| verbs.iter().map(move |verb| (verb, path)));
+    room(
+        "task hall",
+        halls.map(|(verb, path)| refused(verb, path, hall, elsewhere::hall, Code::HALL, Who::Anyone)).collect(),
+    );
+    all
+});
+
+/// What is wanted, and what fits it.
+fn demands() -> Vec<Route> {
+    let post = Method::POST;
+    vec![
+        act(post.clone(), "/demands", "Say what you want done", demands::create)
+            .needs_body()
+            .may(&[Code::INVALID, Code::STATE]),
+        get("/demands", "Your demands, or everybody's that are open; the newest first", demands::list)
+            .query(&demands::LIST)
+            .query(&PAGES),
+        get("/demands/{id}", "An open demand, or one of your own", demands::one),
+        act(post.clone(), "/demands/{id}/cancel", "Take a demand back", demands::cancel).may(STEP),
+        act(post.clone(), "/demands/{id}/evaluate-clarity", "How clearly your demand is said", demands::clarity)
+            .only_asks()
+            .may(&[Code::DENIED]),
+        act(
+            post.clone(),
+            "/demands/{id}/evaluate-alignment",
+            "How well a capability fits a demand; one of them is yours",
+            demands::alignment_with,
+        )
+        .needs_body()
+        .only_asks()
+        .may(&[Code::DENIED, Code::INVALID]),
+        act(
+            post.clone(),
+            "/demands/evaluate-alignment",
+            "How well a capability fits a demand; one of them is yours",
+            demands::alignment_between,
+        )
+        .needs_body()
+        .only_asks()
+        .may(&[Code::DENIED, Code::MISSING, Code::INVALID]),
+        act(
+            post.clone(),
+            "/capabilities/match",
+            "What is on the market that fits a demand of yours, the best first",
+            demands::offers,
+        )
+        .needs_body()
+        .only_asks()
+        .may(&[Code::DENIED, Code::MISSING, Code::INVALID, Code::STATE]),
+        act(
+            post,
+            "/capabilities/{id}/discover-demands",
+            "Open demands that a capability of yours fits, the best first",
+            demands::wanting,
+        )
+        .query(&demands::TOP_K)
+        .only_asks()
+        .may(&[Code::DENIED]),
+    ]
+}
+
+/// Agents that live elsewhere, and their webhooks.
+fn externals() -> Vec<Route> {
+    const CHANGE: &[Code] = &[Code::STATE, Code::INVALID];
+    vec![
+        act(Method::POST, "/external-agents", "An agent of yours that lives elsewhere", externals::create)
+            .query(&externals::NEW)
+            .may(CHANGE),
+        get("/external-agents", "Your external agents, the newest first", externals::list).query(&PAGES),
+        get("/external-agents/{id}", "One of your external agents, and how its webhook is doing", externals::one),
+        act(
+            Method::DELETE,
+            "/external-agents/{id}",
+            "Remove one; what it has not heard yet it will not",
+            externals::remove,
+        )
+        .may(CHANGE),
+        act(
+            Method::PATCH,
+            "/external-agents/{id}/webhook",
+            "Where it is told of what happens, of which events, and what signs that",
+            externals::set_webhook,
+        )
+        .needs_body()
+        .may(CHANGE),
+        act(Method::DELETE, "/external-agents/{id}/webhook", "Tell it no more", externals::remove_webhook).may(CHANGE),
+        // Twice does no harm: what is no longer dead is not found again.
+        act(
+            Method::POST,
+            "/external-agents/{id}/webhook/redeliver",
+            "Tell it again what it was told in vain",
+            externals::redeliver,
+        )
+        .only_asks()
+        .may(CHANGE),
+    ]
+}
+
+/// Where sellers' programs fetch their work.
+fn runtime() -> Vec<Route> {
+    let connect = whole(
+        "/agent-runtime/connect",
+        "Your sales as work for a program of yours: those that wait, then those that come",
+        ResponseSchema::Events(schema_of::<runtime::Dispatch>),
+        runtime::connect,
+    );
+    let act = act(Method::POST, "/agent-runtime/act", "What your program does with a job", runtime::act);
+    vec![connect.who(Who::Caller), act.needs_body().may(STEP).may(&[Code::MISSING, Code::INVALID])]
+}
+
+/// Files of purchases.
+fn deliverables() -> Vec<Route> {
+    let upload = freely(
+        Method::POST,
+        files::UPLOAD,
+        "Bring a file for one of your sales; the same again is the same file",
+        ResponseSchema::Data(schema_of::<files::Kept>),
+        files::upload,
+    );
+    let grant = act(
+        Method::POST,
+        "/deliverables/{access_id}/grant-access",
+        "A token to fetch a file with, a few times and for a while (its parties)",
+        files::grant,
+    );
+    let download = freely(
+        Method::GET,
+        "/deliverables/{access_token}/download",
+        "The file of a token, or where it is",
+        ResponseSchema::Bytes(schema_of::<files::Link>),
+        files::download,
+    );
+    vec![
+        upload.takes_bytes().only_asks().query(&files::UPLOADED).may(STEP).may(&[Code::MISSING, Code::INVALID]),
+        grant.only_asks().may(&[Code::INVALID]),
+        download.who(Who::Anyone).query(&files::DOWNLOAD).may(&[Code::DENIED, Code::GONE, Code::STATE]),
+    ]
+}
+
+/// The ways in.
+fn doors() -> Vec<Route> {
+    let post = Method::POST;
+    let mut approve = act(
+        post.clone(),
+        "/auth/device-auth/approve",
+        "What a person says of a device: JSON, or the form of the page",
+        doors::approve_data,
+    )
+    .needs_body()
+    .who(Who::Anyone)
+    .may(&[Code::PASSWORD, Code::MISSING, Code::INVALID, Code::STATE, Code::EXISTS, Code::TOO_OFTEN]);
+    if let Some(takes) = &mut approve.takes {
+        takes.form = true;
+    }
+    if let ResponseSchema::Data(schema) = approve.gives {
+        approve.gives = ResponseSchema::DataOrHtml(schema);
+    }
+    approve.go = Box::new(|ask, text| {
+        let body = decoded(text);
+        Box::pin(async move {
+            if ask.by_form {
+                return Ok(Reply::Whole(doors::approve_page(ask, body).await));
+            }
+            written(&doors::approve_data(ask, body?).await?)
+        })
+    });
+    vec![
+        act(post.clone(), "/auth/login", "Log in with account and password", doors::login)
+            .needs_body()
+            .who(Who::Anyone)
+            .may(&[Code::PASSWORD, Code::TOO_OFTEN, Code::INVALID]),
+        act(post.clone(), "/auth/refresh", "A new access token for a refresh token", doors::refresh)
+            .needs_body()
+            .who(Who::Anyone)
+            .may(&[Code::NOBODY, Code::TOO_OFTEN, Code::INVALID]),
+        act(post.clone(), "/auth/logout", "End a login, or all of a user's", doors::logout).who(Who::Anyone).may(&[
+            Code::NOBODY,
+            Code::TOO_OFTEN,
+            Code::INVALID,
+            Code::STATE,
+        ]),
+        act(
+            post.clone(),
+            "/auth/change-password",
+            "Change the password; every login ends, and another begins",
+            doors::change_password,
+        )
+        .needs_body()
+        .may(&[Code::PASSWORD, Code::TOO_OFTEN, Code::INVALID, Code::STATE]),
+        act(post.clone(), "/auth/device-auth", "A device asks for a key", doors::device)
+            .who(Who::Anyone)
+            .may(&[Code::TOO_OFTEN, Code::INVALID]),
+        act(post, "/auth/device-auth/poll", "The device asks what has become of it", doors::poll)
+            .needs_body()
+            .who(Who::Anyone)
+            .may(&[Code::TOO_OFTEN, Code::MISSING, Code::INVALID]),
+        approve,
+        whole("/auth/device", "The page where a person lets a device in", ResponseSchema::Html, doors::page),
+    ]
+}

@@ -1,0 +1,595 @@
+//! Capabilities: creation, changes, listing, and immediate calls.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::{Along, Unmoved};
+use ledger::FreshKey;
+use ledger::records::listed;
+use ledger::{TransactionId, UserId, Ut};
+use market_rules::capability::{
+    Action, After, CapabilityTerms, CapabilityType, Draft, FieldError, PricingModel, Status,
+};
+use market_rules::transaction::{self, Status as Stage};
+use market_rules::{Actor, Capability, CapabilityId, Served, Transaction, Via, autonomy};
+use model::ports::store::Conflict;
+use model::{Expect, Fault, Json, Kind, Listed, RecordChange};
+use sha2::{Digest, Sha256};
+
+use crate::service::idempotency::Made;
+use crate::service::records::{self, capability_key};
+use crate::service::{Caller, Config, Error, Event, Market, MarketEntity, Once, OrderRequest, Paged, Paging};
+
+/// Tries of a change that loses races.
+const ATTEMPTS: u32 = 8;
+/// The wait for a seller without a known time limit, and the margin on top of a known one.
+const PATIENCE_S: u32 = 30;
+const GRACE_S: u32 = 10;
+
+/// Which of the capabilities on the market.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    pub category: Option<Arc<str>>,
+    pub capability_type: Option<CapabilityType>,
+    pub pricing_model: Option<PricingModel>,
+    /// Words in title, description or tags.
+    pub words: Option<String>,
+}
+
+/// Other terms: what the draft leaves out stays as it is, but for what is taken away.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Edit {
+    pub draft: Draft,
+    pub without: Vec<Without>,
+}
+
+/// The optional field that an edit removes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Without {
+    Tags,
+    AutoAccept,
+    DailyLimit,
+    RateLimit,
+    Callback,
+    Agent,
+    Worker,
+}
+
+impl From<Draft> for Edit {
+    fn from(draft: Draft) -> Edit {
+        Edit { draft, without: Vec::new() }
+    }
+}
+
+/// A capability that was called at once: bought, served and settled; or, where its price is above what the agent may spend
+/// by itself, ordered, and waiting for a person's yes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invoked {
+    pub transaction: Transaction,
+}
+
+impl Market {
+    /// A new draft of the caller's. `id` is for demos; otherwise one is drawn (`cap_` and letters).
+    pub async fn offer(
+        &self,
+        caller: &Caller,
+        draft: Draft,
+        id: Option<CapabilityId>,
+        once: Option<Once>,
+    ) -> Result<Capability, Error> {
+        let fresh = match self.known(caller, once.as_ref()).await? {
+            Ok(fresh) => fresh,
+            Err(made) => return capability_of(made),
+        };
+        let config = self.config();
+        let terms = checked(&draft, draft.served.as_ref(), &config)?;
+        let id = id.unwrap_or_else(|| {
+            CapabilityId(format!("cap_{}", TransactionId::from(self.engine().new_task_id())).into())
+        });
+        let new = Capability::new(&caller.tenant, id, caller.user.clone(), terms, self.now());
+        match self.keep_capability(None, &new, Expect::Absent, fresh.as_ref()).await? {
+            Ok(()) => Ok(new),
+            Err(met) if is_about_once(&met) => self.met_itself(caller, once.as_ref()).await.and_then(capability_of),
+            Err(_) => Err(Error::Taken("capability")),
+        }
+    }
+
+    /// One on the market, or one of the caller's own.
+    pub async fn capability(&self, caller: Option<&Caller>, id: &CapabilityId) -> Result<Capability, Error> {
+        let found = self.read_capability(id).await?;
+        let shown = |one: &Capability| {
+            one.is_on_sale() || caller.is_some_and(|caller| caller.actor().is(&one.tenant, &one.owner))
+        };
+        found.filter(shown).ok_or(Error::Unknown(MarketEntity::Capability))
+    }
+
+    /// Other terms: what the draft leaves out stays as it is.
+    pub async fn edit_capability(
+        &self,
+        caller: &Caller,
+        id: &CapabilityId,
+        edit: impl Into<Edit>,
+        once: Option<Once>,
+    ) -> Result<Capability, Error> {
+        let edit = edit.into();
+        let config = self.config();
+        let actor = caller.actor();
+        let changed = self.change(&actor, id, once, |present| {
+            // Which agents may be sold can change; what was agreed then stays until it is agreed anew.
+            let terms = checked(&overlaid(&present.terms, &edit), edit.draft.served.as_ref(), &config)?;
+            Ok(Action::Edit(Box::new(terms)))
+        });
+        changed.await?.ok_or(Error::Unknown(MarketEntity::Capability))
+    }
+
+    /// Anything else that is done to one; `None` when it was removed.
+    pub async fn change_capability(
+        &self,
+        actor: &Actor,
+        id: &CapabilityId,
+        action: Action,
+        once: Option<Once>,
+    ) -> Result<Option<Capability>, Error> {
+        self.change(actor, id, once, |_| Ok(action.clone())).await
+    }
+
+    async fn change(
+        &self,
+        actor: &Actor,
+        id: &CapabilityId,
+        once: Option<Once>,
+        action: impl Fn(&Capability) -> Result<Action, Error>,
+    ) -> Result<Option<Capability>, Error> {
+        // Only users make promises; limits have no part in it.
+        let promise = match actor {
+            Actor::User { tenant, id, via } => {
+                let limits = autonomy::Limits::default();
+                once.map(|once| (Caller { tenant: tenant.clone(), user: id.clone(), via: *via, limits }, once))
+            }
+            Actor::Platform => None,
+        };
+        let fresh = match &promise {
+            Some((caller, once)) => match self.used(caller, once).await? {
+                Ok(fresh) => Some(fresh),
+                Err(made) => return outcome_of(made, id),
+            },
+            None => None,
+        };
+        let tenant = self.config().tenant.clone();
+        let key = capability_key(&tenant, id);
+        for _ in 0..ATTEMPTS {
+            let found = self.read(records::CAPABILITIES, key.clone()).await?;
+            let (present, version) = found.ok_or(Error::Unknown(MarketEntity::Capability))?;
+            let shown = *actor == Actor::Platform || actor.is(&present.tenant, &present.owner) || present.is_on_sale();
+            if !shown {
+                return Err(Error::Unknown(MarketEntity::Capability));
+            }
+            // Whose it is comes before what is wrong with what a stranger wrote.
+            let action = match action(&present) {
+                Err(Error::Fields(_)) if !actor.is(&present.tenant, &present.owner) => {
+                    Action::Edit(Box::new(present.terms.clone()))
+                }
+                action => action?,
+            };
+            let met = match present.step(actor, action, self.now(), &self.config().capabilities)? {
+                After::Kept(next) => {
+                    match self
+                        .keep_capability(Some(present.status), &next, Expect::Version(version), fresh.as_ref())
+                        .await?
+                    {
+                        Ok(()) => return Ok(Some(*next)),
+                        Err(met) => met,
+                    }
+                }
+                After::Removed => {
+                    let removed = records::CAPABILITIES.remove(key.clone(), Expect::Version(version));
+                    let mut records = vec![removed];
+                    records.extend(fresh.as_ref().map(|fresh| fresh.used_for(Made::Removed, self.now())));
+                    let last = Capability { version: present.version.saturating_add(1), ..present };
+                    match self.kept_and_told(records, Event::CapabilityRemoved, &last).await? {
+                        Ok(()) => return Ok(None),
+                        Err(met) => met,
+                    }
+                }
+            };
+            if let (true, Some((caller, once))) = (is_about_once(&met), &promise) {
+                return outcome_of(self.met_itself(caller, Some(once)).await?, id);
+            }
+        }
+        Err(market_rules::Error::Changed.into())
+    }
+
+    async fn keep_capability(
+        &self,
+        from: Option<Status>,
+        next: &Capability,
+        expect: Expect,
+        fresh: Option<&FreshKey>,
+    ) -> Result<Result<(), Conflict>, Error> {
+        let mut records =
+            vec![records::CAPABILITIES.put(capability_key(&next.tenant, &next.id), expect, next, lists_of(next))];
+        records.extend(fresh.map(|fresh| fresh.used_for(Made::Capability(Box::new(next.clone())), next.updated_at)));
+        let event = Event::of_capability(from, next.status);
+        self.kept_and_told(records, event, next).await
+    }
+
+    /// With what is to be told of it.
+    async fn kept_and_told(
+        &self,
+        mut records: Vec<RecordChange>,
+        event: Event,
+        one: &Capability,
+    ) -> Result<Result<(), Conflict>, Error> {
+        let notices = self.notices_of_capability(event, one).await?;
+        let told = !notices.is_empty();
+        records.extend(notices);
+        let done = self.kept(records).await?;
+        self.ring(told && done.is_ok());
+        Ok(done)
+    }
+
+    pub(crate) async fn kept(&self, records: Vec<RecordChange>) -> Result<Result<(), Conflict>, Error> {
+        match self.engine().keep(Along { records, ..Along::default() }).await {
+            Ok(()) => Ok(Ok(())),
+            Err(Unmoved::Met(met @ Conflict::Record(..))) => Ok(Err(met)),
+            Err(other @ (Unmoved::Met(_) | Unmoved::Fault(_))) => Err(other.into()),
+        }
+    }
+
+    pub(crate) async fn known(
+        &self,
+        caller: &Caller,
+        once: Option<&Once>,
+    ) -> Result<Result<Option<FreshKey>, Made>, Error> {
+        match once {
+            Some(once) => Ok(self.used(caller, once).await?.map(Some)),
+            None => Ok(Ok(None)),
+        }
+    }
+
+    /// The same request came twice at the same moment, and the other was faster.
+    pub(crate) async fn met_itself(&self, caller: &Caller, once: Option<&Once>) -> Result<Made, Error> {
+        match self.known(caller, once).await? {
+            Err(made) => Ok(made),
+            Ok(_) => Err(market_rules::Error::Changed.into()),
+        }
+    }
+
+    /// Capabilities on the market, the newest first.
+    pub async fn on_sale(&self, filter: &Filter, paging: Paging) -> Result<Paged<Capability>, Error> {
+        let tenant = self.config().tenant.clone();
+        let by = [
+            filter.category.as_deref().map(|category| in_category(&tenant, category)),
+            filter.capability_type.map(|what| records::joined(&["sale-type", &tenant, what.name()])),
+            filter.pricing_model.map(|model| records::joined(&["sale-model", &tenant, model.name()])),
+        ];
+        let by: Vec<Arc<str>> = by.into_iter().flatten().collect();
+        let words = words_of(filter.words.as_deref().unwrap_or_default());
+        match (&by[..], words.is_empty()) {
+            ([], true) => self.page(records::CAPABILITIES, on_market(&tenant), paging).await,
+            ([only], true) => self.page(records::CAPABILITIES, only.clone(), paging).await,
+            ([], false) => self.walked(on_market(&tenant), filter, &words, paging).await,
+            (several, _) => {
+                let narrowest = self.narrowest(several).await?;
+                self.walked(narrowest, filter, &words, paging).await
+            }
+        }
+    }
+
+    async fn narrowest(&self, lists: &[Arc<str>]) -> Result<Arc<str>, Error> {
+        let mut narrowest: Option<(u64, &Arc<str>)> = None;
+        for list in lists {
+            let total = records::CAPABILITIES.count(self.store(), list.clone()).await?;
+            if narrowest.is_none_or(|(least, _)| total < least) {
+                narrowest = Some((total, list));
+            }
+        }
+        Ok(narrowest.map(|(_, list)| list.clone()).unwrap_or_default())
+    }
+
+    /// Looks at every row of a list, up to a bound, for those that fit.
+    async fn walked(
+        &self,
+        list: Arc<str>,
+        filter: &Filter,
+        words: &[String],
+        paging: Paging,
+    ) -> Result<Paged<Capability>, Error> {
+        let skip = u64::from(paging.page.saturating_sub(1)).saturating_mul(u64::from(paging.size));
+        let (mut items, mut total) = (Vec::new(), 0_u64);
+        self.walk_rows(records::CAPABILITIES, list, |one: Capability| {
+            if fits(&one, filter, words) {
+                if total >= skip && items.len() < paging.size as usize {
+                    items.push(one);
+                }
+                total += 1;
+            }
+        })
+        .await?;
+        let more = skip.saturating_add(items.len() as u64) < total;
+        Ok(Paged { items, total, page: paging.page, size: paging.size, more })
+    }
+
+    pub async fn my_capabilities(
+        &self,
+        caller: &Caller,
+        status: Option<Status>,
+        paging: Paging,
+    ) -> Result<Paged<Capability>, Error> {
+        self.page(records::CAPABILITIES, owned(&caller.tenant, &caller.user, status), paging).await
+    }
+
+    /// A user's capabilities on the market, the newest first.
+    pub async fn sold_by(&self, seller: &UserId, paging: Paging) -> Result<Paged<Capability>, Error> {
+        let tenant = self.config().tenant.clone();
+        self.page(records::CAPABILITIES, records::joined(&["sale-owner", &tenant, seller.as_str()]), paging).await
+    }
+
+    /// Buys, has it served, and settles, while the caller waits: for capabilities priced per query, by agents only. The
+    /// same promise again looks at the same purchase and carries it to its end.
+    pub async fn invoke(
+        &self,
+        caller: &Caller,
+        id: &CapabilityId,
+        input: Option<Json>,
+        once: Option<Once>,
+    ) -> Result<Invoked, Error> {
+        if caller.via != Via::Agent {
+            let message = "only agents call capabilities at once; buy it with POST /api/v1/transactions";
+            return Err(Fault::new(Kind::Forbidden, message).into());
+        }
+        let promised = once.is_some();
+        let known = match &once {
+            Some(once) => self.used(caller, once).await?.err(),
+            None => None,
+        };
+        let ordered = match known {
+            Some(Made::Transaction(made)) if made.capability == *id => *made,
+            Some(Made::Transaction(_) | Made::Capability(_) | Made::Demand(_) | Made::External(_) | Made::Removed) => {
+                return Err(Error::KeyReused);
+            }
+            None => {
+                // As good as missing is what is not on sale; the order says so, too, but after the question below.
+                let capability = self.read_capability(id).await?.filter(Capability::is_on_sale);
+                let capability = capability.ok_or(Error::Unknown(MarketEntity::Capability))?;
+                if capability.terms.pricing_model != PricingModel::PerQuery {
+                    let detail = "is not per_query: buy it with POST /api/v1/transactions";
+                    return Err(FieldError::new("pricing_model", detail).into());
+                }
+                self.order(caller, OrderRequest { input, ..OrderRequest::of(id.clone()) }, once).await?
+            }
+        };
+        let patience_s = GRACE_S
+            + match &ordered.served {
+                Served::Callback { timeout_s, .. } => *timeout_s,
+                Served::Agent(_) | Served::Worker | Served::Person => PATIENCE_S,
+            };
+        let carried = self.carried(caller, ordered.id, promised);
+        match tokio::time::timeout(Duration::from_secs(patience_s.into()), carried).await {
+            Ok(done) => done.map(|transaction| Invoked { transaction }),
+            Err(_) => Err(Error::NotServed(format!(
+                "the seller has not answered within {patience_s} s and is still at it; look at transaction {}, or repeat \
+                 the request with the same Idempotency-Key",
+                ordered.id.tx()
+            ))),
+        }
+    }
+
+    /// A purchase from wherever it stands to its end, as far as that is the buyer's.
+    async fn carried(&self, caller: &Caller, id: TransactionId, promised: bool) -> Result<Transaction, Error> {
+        let actor = caller.actor();
+        let mut changes = self.follow(&actor, id).await?;
+        while let Some(at) = changes.next().await {
+            let at = at?;
+            let step = match at.status {
+                Stage::PendingFreeze if at.awaits_approval() => return Ok(at),
+                Stage::PendingFreeze => transaction::Action::Freeze,
+                Stage::Frozen | Stage::Accepted => continue,
+                Stage::Delivered => transaction::Action::Confirm,
+                Stage::Settled => return Ok(at),
+                Stage::CancelledByBuyer | Stage::RejectedBySeller | Stage::Failed => return Err(not_served(&at)),
+            };
+            match self.act(&actor, id, step.clone(), None).await {
+                // The next change of the purchase shows the result.
+                Ok(_) | Err(Error::Rule(market_rules::Error::WrongState { .. } | market_rules::Error::Changed)) => {}
+                Err(refused) => {
+                    // Without an idempotency key, the call could not be resumed.
+                    if step == transaction::Action::Freeze && !promised {
+                        let cancelled = self.act(&actor, id, transaction::Action::Cancel, None).await;
+                        if let Err(stays) = cancelled {
+                            tracing::warn!("purchase {} stays as an order: {stays}", id.tx());
+                        }
+                    }
+                    return Err(refused);
+                }
+            }
+        }
+        let at = self.transaction(&actor, id).await?;
+        match at.status {
+            Stage::Settled => Ok(at),
+            Stage::PendingFreeze
+            | Stage::Frozen
+            | Stage::Accepted
+            | Stage::Delivered
+            | Stage::CancelledByBuyer
+            | Stage::RejectedBySeller
+            | Stage::Failed => Err(not_served(&at)),
+        }
+    }
+
+    /// A buyer's yes to what its agent ordered: in person, or by a token.
+    pub async fn approve(
+        &self,
+        caller: &Caller,
+        id: TransactionId,
+        token: Option<&str>,
+        once: Option<Once>,
+    ) -> Result<Transaction, Error> {
+        let actor = caller.actor();
+        let confirmed = match token {
+            Some(token) => {
+                let row = self.transaction(&actor, id).await?;
+                let question = autonomy::Question {
+                    tenant: row.tenant.clone(),
+                    caller: row.buyer.clone(),
+                    capability: row.capability.clone(),
+                    fee: row.price,
+                };
+                Some(self.shared.secrets.confirm.check(token, &question, self.now())?)
+            }
+            None => None,
+        };
+        self.act(&actor, id, transaction::Action::Approve(confirmed), once.map(|once| (caller, once))).await
+    }
+}
+
+/// The terms of a draft, with all that is wrong with it said at once. `served` is who is to do the work from now on.
+fn checked(draft: &Draft, served: Option<&Served>, config: &Config) -> Result<CapabilityTerms, Error> {
+    let terms = draft.check(&config.capabilities);
+    let stranger = match served {
+        Some(Served::Agent(name)) if !config.agents.contains(name) => {
+            let detail = "is none that may be sold here; the operator names those that may in market.agents";
+            Some(FieldError::new("agent", detail))
+        }
+        Some(Served::Agent(_) | Served::Callback { .. } | Served::Worker | Served::Person) | None => None,
+    };
+    match (terms, stranger) {
+        (Ok(terms), None) => Ok(terms),
+        (Ok(_), Some(stranger)) => Err(stranger.into()),
+        (Err(mut wrong), stranger) => {
+            wrong.extend(stranger);
+            Err(Error::Fields(wrong))
+        }
+    }
+}
+
+fn not_served(at: &Transaction) -> Error {
+    let reason = at.reason.as_deref().unwrap_or("no reason was given");
+    Error::NotServed(match at.status {
+        Stage::Failed => format!("the purchase {} failed and costs nothing: {reason}", at.id.tx()),
+        Stage::RejectedBySeller => format!("the seller rejected the purchase {}: {reason}", at.id.tx()),
+        Stage::CancelledByBuyer => format!("the purchase {} was cancelled by its buyer", at.id.tx()),
+        Stage::PendingFreeze | Stage::Frozen | Stage::Accepted | Stage::Delivered | Stage::Settled => {
+            format!("the purchase {} is {}; look at it later", at.id.tx(), at.status.name())
+        }
+    })
+}
+
+fn capability_of(made: Made) -> Result<Capability, Error> {
+    match made {
+        Made::Capability(made) => Ok(*made),
+        Made::Transaction(_) | Made::Demand(_) | Made::External(_) | Made::Removed => Err(Error::KeyReused),
+    }
+}
+
+fn outcome_of(made: Made, id: &CapabilityId) -> Result<Option<Capability>, Error> {
+    match made {
+        Made::Capability(made) if made.id == *id => Ok(Some(*made)),
+        Made::Removed => Ok(None),
+        Made::Capability(_) | Made::Transaction(_) | Made::Demand(_) | Made::External(_) => Err(Error::KeyReused),
+    }
+}
+
+pub(crate) fn is_about_once(met: &Conflict) -> bool {
+    matches!(met, Conflict::Record(kind, ..) if records::USED_KEYS.is(kind))
+}
+
+/// Everything on the market.
+pub(crate) fn on_market(tenant: &str) -> Arc<str> {
+    records::joined(&["sale", tenant])
+}
+
+/// Categories are free text: their lists are named by a hash.
+pub(crate) fn in_category(tenant: &str, category: &str) -> Arc<str> {
+    records::joined(&["sale-category", tenant, &records::hex(&Sha256::digest(category)[..16])])
+}
+
+fn owned(tenant: &str, owner: &UserId, status: Option<Status>) -> Arc<str> {
+    match status {
+        Some(status) => records::joined(&["owner-status", tenant, owner.as_str(), status.name()]),
+        None => records::joined(&["owner", tenant, owner.as_str()]),
+    }
+}
+
+/// The lists a capability is in, by the time it was made.
+fn lists_of(one: &Capability) -> Vec<Listed> {
+    let (tenant, rank) = (&*one.tenant, one.created_at.0);
+    let mut lists =
+        vec![listed(owned(tenant, &one.owner, None), rank), listed(owned(tenant, &one.owner, Some(one.status)), rank)];
+    if one.is_on_sale() {
+        let terms = &one.terms;
+        lists.push(listed(on_market(tenant), rank));
+        lists.push(listed(in_category(tenant, &terms.category), rank));
+        lists.push(listed(records::joined(&["sale-type", tenant, terms.capability_type.name()]), rank));
+        lists.push(listed(records::joined(&["sale-model", tenant, terms.pricing_model.name()]), rank));
+        lists.push(listed(records::joined(&["sale-owner", tenant, one.owner.as_str()]), rank));
+    }
+    lists
+}
+
+fn words_of(text: &str) -> Vec<String> {
+    text.split_whitespace().map(str::to_lowercase).collect()
+}
+
+pub(crate) fn fits(one: &Capability, filter: &Filter, words: &[String]) -> bool {
+    let terms = &one.terms;
+    if filter.category.as_ref().is_some_and(|category| *category != terms.category)
+        || filter.capability_type.is_some_and(|what| what != terms.capability_type)
+        || filter.pricing_model.is_some_and(|model| model != terms.pricing_model)
+    {
+        return false;
+    }
+    if words.is_empty() {
+        return true;
+    }
+    let texts: Vec<String> =
+        [&terms.title, &terms.description].into_iter().chain(&terms.tags).map(|text| text.to_lowercase()).collect();
+    words.iter().all(|word| texts.iter().any(|text| text.contains(word.as_str())))
+}
+
+/// The whole draft that an edit makes of present terms.
+fn overlaid(present: &CapabilityTerms, edit: &Edit) -> Draft {
+    let text = |new: &Option<String>, old: &str| Some(new.clone().unwrap_or_else(|| old.to_owned()));
+    let amount = |amount: Ut| Json::parse(&format!("\"{amount}\""));
+    let without = |what| edit.without.contains(&what);
+    let new = &edit.draft;
+    // One does the work: who is named now takes the place of who did.
+    let (callback_url, callback_timeout_sec, served) = match &present.served {
+        Served::Callback { .. } if without(Without::Callback) || new.served.is_some() => (None, None, None),
+        Served::Callback { url, timeout_s } => (Some(url.to_string()), Some(i64::from(*timeout_s)), None),
+        Served::Agent(_) if without(Without::Agent) => (None, None, None),
+        Served::Worker if without(Without::Worker) => (None, None, None),
+        Served::Agent(_) | Served::Worker if new.callback_url.is_none() => (None, None, Some(present.served.clone())),
+        Served::Agent(_) | Served::Worker | Served::Person => (None, None, None),
+    };
+    let tags = match &new.tags[..] {
+        [] if without(Without::Tags) => Vec::new(),
+        [] => present.tags.iter().map(ToString::to_string).collect(),
+        tags => tags.to_vec(),
+    };
+    let kept = |what, old: Option<u32>| old.filter(|_| !without(what)).map(i64::from);
+    Draft {
+        title: text(&new.title, &present.title),
+        description: text(&new.description, &present.description),
+        category: text(&new.category, &present.category),
+        capability_type: text(&new.capability_type, present.capability_type.name()),
+        pricing_model: text(&new.pricing_model, present.pricing_model.name()),
+        price_ut: new.price_ut.clone().or_else(|| amount(present.price)),
+        tags,
+        delivery_mode: text(&new.delivery_mode, present.delivery_mode.name()),
+        auto_accept_min_ut: new
+            .auto_accept_min_ut
+            .clone()
+            .or_else(|| amount(present.auto_accept_min.filter(|_| !without(Without::AutoAccept))?)),
+        daily_limit: new.daily_limit.or(kept(Without::DailyLimit, present.daily_limit)),
+        rate_limit_per_min: new.rate_limit_per_min.or(kept(Without::RateLimit, present.rate_limit_per_min)),
+        callback_url: new.callback_url.clone().or(callback_url),
+        callback_timeout_sec: new.callback_timeout_sec.or(callback_timeout_sec),
+        available: new.available.or(Some(present.available)),
+        served: new.served.clone().or(served),
+    }
+}
+
+#[cfg(test)]
+#[path = "offers_tests.rs"]
+mod tests;

@@ -1,0 +1,157 @@
+//! Authentication: users, their keys, their logins, and the devices that ask for a key.
+
+mod attempts;
+mod device;
+mod keys;
+mod login;
+mod secrets;
+mod sessions;
+mod users;
+
+use std::fmt;
+use std::sync::Arc;
+
+use ledger::UserId;
+use market_rules::autonomy;
+use model::Time;
+use serde::{Deserialize, Serialize};
+
+pub(crate) use device::{CodeRow, DeviceRow, sweep};
+pub(crate) use keys::{KeyCache, KeyRow};
+pub(crate) use login::LoginThrottle;
+pub(crate) use secrets::{draw, print, secrets, text};
+pub(crate) use sessions::LoginRow;
+pub(crate) use users::AccountRow;
+
+/// Keys this server made for itself, the same for every process on the store.
+pub struct Secrets {
+    /// Signs logins (HS256).
+    pub(crate) login: [u8; 32],
+    /// Signs a person's yes.
+    pub(crate) confirm: autonomy::Key,
+    /// Signs callbacks, where the config names no secret of its own.
+    pub(crate) callback: [u8; 32],
+}
+
+/// A user of the market, person or agent.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct User {
+    pub tenant: Arc<str>,
+    pub id: UserId,
+    /// The account that the person logs in with, if it can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account: Option<Arc<str>>,
+    /// The hash of the password, in PHC form.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password: Option<Arc<str>>,
+    /// The platforms it is linked to: a key of one may act for it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub platforms: Vec<Arc<str>>,
+    /// Its own limits, in hundredths: per call, per day.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<(i64, i64)>,
+    /// For demos: takes every step of its own part a while after it could.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub acts_alone: bool,
+    /// How often all its logins were ended: those from before are over.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub logins_ended: u64,
+    pub created_at: Time,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde hands it over so")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// The credentials of a request's headers.
+#[derive(Clone, Copy, Default)]
+pub struct Credentials<'a> {
+    pub api_key: Option<&'a str>,
+    pub user: Option<&'a str>,
+    pub bearer: Option<&'a str>,
+}
+
+#[derive(Clone, Default)]
+pub struct NewUser {
+    /// Drawn (a UUID) where none is given.
+    pub id: Option<UserId>,
+    pub account: Option<Arc<str>>,
+    pub password: Option<String>,
+    pub platforms: Vec<Arc<str>>,
+    /// Per call, per day.
+    pub limits: Option<autonomy::Limits>,
+    pub acts_alone: bool,
+}
+
+#[derive(Clone, Debug)]
+pub enum NewKey {
+    /// Acts for this user alone.
+    User(UserId),
+    /// Acts for every user linked to this platform.
+    Platform(Arc<str>),
+}
+
+/// A key that was made: shown once.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Issued {
+    pub api_key: String,
+    pub user: Option<UserId>,
+}
+
+/// A login.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Tokens {
+    pub access_token: String,
+    pub refresh_token: String,
+    pub expires_in_s: u64,
+    pub user: UserId,
+}
+
+/// A device that asks for a key.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Device {
+    pub device_code: String,
+    pub user_code: String,
+    pub expires_in_s: u64,
+    pub interval_s: u64,
+    pub platform_type: Arc<str>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DeviceState {
+    Pending,
+    /// Shown to the first who asks, then gone.
+    Approved(Issued),
+    Denied,
+    Expired,
+}
+
+/// A person's decision about a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Approval {
+    Yes,
+    No,
+}
+
+/// Types whose secrets appear in no log.
+macro_rules! quiet {
+    ($($name:ty: $($field:ident),+;)+) => {
+        $(impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($name))$(.field(stringify!($field), &self.$field))+.finish_non_exhaustive()
+            }
+        })+
+    };
+}
+quiet! {
+    User: tenant, id, account, platforms, limits, acts_alone, created_at;
+    Credentials<'_>: user;
+    NewUser: id, account, platforms, limits, acts_alone;
+    Issued: user;
+    Tokens: expires_in_s, user;
+    Device: expires_in_s, interval_s, platform_type;
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,324 @@
+//! The kit of the tests: a fair on a store, with people, money and things to buy.
+
+mod books;
+mod seal;
+mod workers;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use engine::{Along, Engine};
+use ledger::{AccountId, Row, TransactionId, UserId, Ut};
+use market::service::{Callbacks, Caller, Config, Error, Market, NewUser, OrderRequest};
+use market_rules::capability::{DeliveryMode, Draft, Rules, Served, Status as Offered};
+use market_rules::transaction::{Action, Status};
+use market_rules::{Actor, Capability, CapabilityId, Transaction, Via, autonomy};
+use model::ports::agent::Agent;
+use model::{Entry, Expect, Json, Limits, Listed, Posting, RecordChange, Time};
+use stores::sqlite::{Options, SqliteDurability};
+use stores::{memory, postgres, sqlite};
+use tempfile::TempDir;
+
+pub(crate) use books::{adds_up, balance, frozen, purchases};
+pub(crate) use stores::crashable::CrashableStore;
+pub(crate) use workers::{Phone, Post, acting, done, echo};
+
+pub(crate) const TENANT: &str = "default";
+/// However slow the machine, a case that takes longer hangs.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Where a case lives: data that outlasts the process, and the process that has it open.
+pub(crate) struct House {
+    data: Data,
+    crashable: Option<Arc<CrashableStore>>,
+}
+
+enum Data {
+    Memory(Arc<memory::MemoryStore>),
+    Sqlite(TempDir),
+}
+
+/// Runs a case on each store.
+pub(crate) async fn on_both_stores(case: impl AsyncFn(House)) {
+    for (name, house) in [("memory", House::memory as fn() -> House), ("sqlite", House::sqlite)] {
+        eprintln!("on the {name} store:");
+        let done = tokio::time::timeout(PATIENCE, case(house())).await;
+        assert!(done.is_ok(), "the case hangs on the {name} store");
+    }
+}
+
+/// Markets of several processes on one PostgreSQL. The database is gone with its value.
+pub(crate) async fn replicas<const N: usize>(config: &Config) -> (cluster::Database, [Fair; N]) {
+    let database = cluster::Cluster::shared().database();
+    let mut fairs = Vec::with_capacity(N);
+    for _ in 0..N {
+        let store = Arc::new(postgres::PostgresStore::open(postgres::Options::new(database.url())).await.unwrap());
+        let settlement = Arc::new(market::service::MarketSettlement);
+        let engine = Engine::builder(store).limits(quick()).settlement(Some(settlement)).start().await.unwrap();
+        fairs.push(Fair { market: Market::start(engine, config.clone(), true).await.unwrap() });
+    }
+    (database, fairs.try_into().unwrap_or_else(|_| unreachable!("as many as were asked for")))
+}
+
+pub(crate) fn quick() -> Limits {
+    Limits { cancel_grace_ms: 50, drain_ms: 200, ..Limits::default() }
+}
+
+impl House {
+    pub(crate) fn memory() -> House {
+        House { data: Data::Memory(Arc::new(memory::MemoryStore::new())), crashable: None }
+    }
+
+    pub(crate) fn sqlite() -> House {
+        House { data: Data::Sqlite(tempfile::tempdir().unwrap()), crashable: None }
+    }
+
+    fn open(&mut self) -> Arc<CrashableStore> {
+        assert!(self.crashable.is_none(), "one process at a time");
+        let crashable = match &self.data {
+            Data::Memory(store) => CrashableStore::new(store.clone(), false),
+            Data::Sqlite(folder) => {
+                let options = Options { durability: SqliteDurability::Relaxed, ..Options::new(folder.path()) };
+                CrashableStore::new(Arc::new(sqlite::SqliteStore::open(options).unwrap()), true)
+            }
+        };
+        self.crashable = Some(crashable.clone());
+        crashable
+    }
+
+    /// A market on the data, with these agents.
+    pub(crate) async fn fair(&mut self, agents: Vec<Arc<dyn Agent>>, config: Config) -> Fair {
+        let settlement = Arc::new(market::service::MarketSettlement);
+        let started =
+            Engine::builder(self.open()).agents(agents).limits(quick()).settlement(Some(settlement)).start().await;
+        let engine = started.unwrap();
+        let market = Market::start(engine, config, true).await.unwrap();
+        Fair { market }
+    }
+
+    /// The same, with sellers called by a phone of the case's.
+    pub(crate) async fn fair_with(
+        &mut self,
+        agents: Vec<Arc<dyn Agent>>,
+        config: Config,
+        callbacks: Arc<dyn Callbacks>,
+    ) -> Fair {
+        let engine = Engine::builder(self.open()).agents(agents).limits(quick()).start().await.unwrap();
+        let market = Market::start_with(engine, config, true, callbacks).await.unwrap();
+        Fair { market }
+    }
+
+    /// The same, with a seal for the secrets of webhooks.
+    pub(crate) async fn fair_told(&mut self, config: Config, callbacks: Arc<dyn Callbacks>) -> Fair {
+        let engine = Engine::builder(self.open())
+            .limits(quick())
+            .webhook_sender(Some(Arc::new(seal::Seal)))
+            .start()
+            .await
+            .unwrap();
+        Fair { market: Market::start_with(engine, config, true, callbacks).await.unwrap() }
+    }
+
+    /// Another process on the same data, which nothing ends.
+    pub(crate) async fn another(&self, config: Config, callbacks: Arc<dyn Callbacks>) -> Fair {
+        let Data::Memory(store) = &self.data else { panic!("one process at a time has that open") };
+        let crashable = CrashableStore::new(store.clone(), false);
+        let engine = Engine::builder(crashable)
+            .limits(quick())
+            .webhook_sender(Some(Arc::new(seal::Seal)))
+            .start()
+            .await
+            .unwrap();
+        Fair { market: Market::start_with(engine, config, true, callbacks).await.unwrap() }
+    }
+
+    /// A market that an operator has opened: nothing acts by itself.
+    pub(crate) async fn fair_offline(&mut self, agents: Vec<Arc<dyn Agent>>) -> Fair {
+        let engine = Engine::builder(self.open()).agents(agents).limits(quick()).start().await.unwrap();
+        let market = Market::start(engine, Config::default(), false).await.unwrap();
+        Fair { market }
+    }
+
+    /// The same in memory, with time that is paused and goes by what sleeps.
+    pub(crate) async fn paused(config: Config, callbacks: Option<Arc<dyn Callbacks>>) -> Fair {
+        House::paused_with(config, callbacks, None).await
+    }
+
+    /// The same, with a seal for the secrets of webhooks.
+    pub(crate) async fn paused_told(config: Config, callbacks: Arc<dyn Callbacks>) -> Fair {
+        House::paused_with(config, Some(callbacks), Some(Arc::new(seal::Seal))).await
+    }
+
+    async fn paused_with(
+        config: Config,
+        callbacks: Option<Arc<dyn Callbacks>>,
+        courier: Option<Arc<dyn model::ports::webhook::WebhookSender>>,
+    ) -> Fair {
+        let mut house = House::memory();
+        let crashable = house.open();
+        crashable.go_by_sleepers();
+        let engine = Engine::builder(crashable)
+            .agents(vec![echo()])
+            .limits(quick())
+            .webhook_sender(courier)
+            .start()
+            .await
+            .unwrap();
+        let market = match callbacks {
+            Some(callbacks) => Market::start_with(engine, config, true, callbacks).await.unwrap(),
+            None => Market::start(engine, config, true).await.unwrap(),
+        };
+        Fair { market }
+    }
+
+    /// `kill -9`: whatever the process was about to do, it does not.
+    pub(crate) async fn kill(&mut self) {
+        let crashable = self.crashable.take().unwrap();
+        crashable.die();
+        if matches!(self.data, Data::Sqlite(_)) {
+            crashable.close_inner().await;
+        }
+    }
+}
+
+/// A market with people on it.
+#[derive(Clone)]
+pub(crate) struct Fair {
+    pub(crate) market: Market,
+}
+
+pub(crate) fn ut(whole: i64) -> Ut {
+    Ut::from_hundredths(whole * 100)
+}
+
+pub(crate) fn json(value: &serde_json::Value) -> Json {
+    Json::from_value(value)
+}
+
+/// A caller whose agents may spend as they like.
+pub(crate) fn caller(user: &str, via: Via) -> Caller {
+    let limits = autonomy::Limits { per_call: ut(1_000_000), daily: ut(100_000_000), ..autonomy::Limits::default() };
+    Caller { tenant: TENANT.into(), user: UserId::from(user), via, limits }
+}
+
+pub(crate) fn agent_of(user: &str) -> Caller {
+    caller(user, Via::Agent)
+}
+
+pub(crate) fn person(user: &str) -> Actor {
+    Actor::person(TENANT, &UserId::from(user))
+}
+
+/// The draft of a capability with this kind of seller and a price of 120.
+pub(crate) fn offer(served: Served) -> Draft {
+    Draft {
+        title: Some("OCR of invoices".into()),
+        description: Some("Reads an invoice".into()),
+        category: Some("documents".into()),
+        capability_type: Some("service".into()),
+        pricing_model: Some("per_use".into()),
+        price_ut: Json::parse("120"),
+        served: Some(served),
+        ..Draft::default()
+    }
+}
+
+impl Fair {
+    pub(crate) fn engine(&self) -> &Engine {
+        self.market.engine()
+    }
+
+    pub(crate) async fn user(&self, id: &str, acts_alone: bool) {
+        let new = NewUser { id: Some(UserId::from(id)), acts_alone, ..NewUser::default() };
+        self.market.open_user(new).await.unwrap();
+    }
+
+    /// Puts a capability of the seller's on the market.
+    pub(crate) async fn sells(&self, seller: &str, id: &str, draft: Draft) -> CapabilityId {
+        let terms = draft.check(&Rules { private_callbacks: true, review: false }).unwrap();
+        let (tenant, now): (Arc<str>, Time) = (TENANT.into(), self.market.now());
+        let mut capability = Capability::new(&tenant, CapabilityId::from(id), UserId::from(seller), terms, now);
+        capability.status = Offered::Active;
+        let put = RecordChange::Put {
+            kind: "market/capability".into(),
+            key: format!("{TENANT}\u{1f}{id}").into(),
+            expect: Expect::Absent,
+            body: capability.to_row().into(),
+            lists: vec![Listed { list: "all".into(), rank: now.0 }],
+        };
+        self.engine().keep(Along { records: vec![put], ..Along::default() }).await.unwrap();
+        capability.id
+    }
+
+    pub(crate) async fn sells_async(&self, seller: &str, id: &str, draft: Draft) -> CapabilityId {
+        self.sells(seller, id, Draft { delivery_mode: Some(DeliveryMode::Async.name().into()), ..draft }).await
+    }
+
+    /// Money from outside.
+    pub(crate) async fn has(&self, user: &str, amount: i64) {
+        let (tenant, user): (Arc<str>, UserId) = (TENANT.into(), UserId::from(user));
+        let postings = vec![
+            Posting {
+                account: AccountId::available(&tenant, &user).key().into(),
+                amount: amount * 100,
+                floor: Some(0),
+            },
+            Posting { account: AccountId::outside(&tenant).key().into(), amount: -amount * 100, floor: None },
+        ];
+        let entry = Entry { id: uuid::Uuid::now_v7(), at: Time(1), body: Bytes::from_static(b"\x01{}"), postings };
+        self.engine().keep(Along { entries: vec![entry], ..Along::default() }).await.unwrap();
+    }
+
+    pub(crate) async fn order(&self, buyer: &str, capability: &CapabilityId) -> Result<Transaction, Error> {
+        self.market.order(&agent_of(buyer), OrderRequest::of(capability.clone()), None).await
+    }
+
+    pub(crate) async fn order_with(
+        &self,
+        buyer: &str,
+        capability: &CapabilityId,
+        input: &serde_json::Value,
+    ) -> Transaction {
+        let wish = OrderRequest { input: Some(json(input)), ..OrderRequest::of(capability.clone()) };
+        self.market.order(&agent_of(buyer), wish, None).await.unwrap()
+    }
+
+    pub(crate) async fn act(&self, user: &str, id: TransactionId, action: Action) -> Result<Transaction, Error> {
+        self.market.act(&person(user), id, action, None).await
+    }
+
+    pub(crate) async fn row(&self, id: TransactionId) -> Transaction {
+        self.market.transaction(&Actor::Platform, id).await.unwrap()
+    }
+
+    /// The purchase once it has come to this, by following it; it must come to it.
+    pub(crate) async fn comes_to(&self, id: TransactionId, status: Status) -> Transaction {
+        let mut follow = self.market.follow(&Actor::Platform, id).await.unwrap();
+        let mut last = None;
+        while let Some(row) = follow.next().await {
+            let row = row.unwrap();
+            if row.status == status {
+                return row;
+            }
+            last = Some(row);
+        }
+        panic!("it never was {status:?}; in the end it is {last:?}")
+    }
+}
+
+pub(crate) fn deliver(result: &serde_json::Value) -> Action {
+    Action::Deliver { result: Some(json(result)), deliverables: Vec::new() }
+}
+
+/// Looks again and again until it is so.
+pub(crate) async fn until(holds: impl AsyncFnMut() -> bool) {
+    until_by(Duration::from_millis(1), holds).await;
+}
+
+/// The same, in steps of one's own.
+pub(crate) async fn until_by(step: Duration, mut holds: impl AsyncFnMut() -> bool) {
+    while !holds().await {
+        tokio::time::sleep(step).await;
+    }
+}

@@ -1,0 +1,80 @@
+//! The shop: catalogues, carts, checkouts, orders, and a store agent that sells by them.
+//!
+//! This crate is pure: no I/O, no clock, no randomness, no wire. Time and random bytes come in as arguments; what comes out
+//! is a [`Step`], all that has to happen together, or a [`Error`].
+//!
+//! | room | what |
+//! |---|---|
+//! | [`ids`], [`money`] | names, tokens that are secrets, amounts |
+//! | [`site`], [`product`], [`coupon`] | what is for sale, where, and on which terms |
+//! | [`import`] | catalogues as people write them |
+//! | [`stock`] | how many there are, and where |
+//! | [`cart`], [`checkout`], [`order`] | from a wish to a sale, and what becomes of it |
+//! | [`search`] | what a search looks for |
+//! | [`intent`], [`skill`] | what a message asks for, and what that needs |
+//! | [`reply`], [`view`] | what is said and shown |
+//!
+//! A sale:
+//!
+//! ```
+//! use model::Time;
+//! use shop_rules::{Act, Buyer, Cart, CartToken, ConfirmationToken, Currency, CheckoutInputs, Paid, Rules, Site, checkout, import};
+//!
+//! let (now, rules) = (Time(1_775_721_600_000), Rules::default());
+//! let site = Site::new("acme".into(), "ws_1".into(), "Acme", Currency::check("USD").unwrap(), now);
+//! let csv = "id,name,price,stock\nhat,Sun hat,19.90,5\n";
+//! let catalogue = import::read(&site, import::Format::Csv, csv, now).unwrap();
+//! let hat = &catalogue.products[0].product;
+//!
+//! let item = hat.item(&hat.variants[0], 2);
+//! let cart = Cart::open(&site, now, &rules).act(Act::Add { item, left: Some(5) }, now, &rules).unwrap();
+//! let (key, token) = (CartToken::draw([1; 20]).key(), ConfirmationToken::draw([2; 20]));
+//! let products = [hat.clone()];
+//! let ground = CheckoutInputs { site: &site, key, products: &products, coupon: None };
+//! let begun = checkout::begin(&cart, &ground, &token, now, &rules).unwrap();
+//! let (session, cart) = (begun.session.unwrap(), begun.cart);
+//! assert_eq!(site.currency.say(session.totals.total), "39.80 USD");
+//!
+//! let buyer = Buyer { email: "ada@example.com".into(), ..Buyer::default() };
+//! let paid = Paid { method: "page".into(), reference: None };
+//! let sold = session.complete(&cart, &buyer, paid, now).unwrap();
+//! assert_eq!(sold.order.unwrap().state.name(), "pending");
+//! ```
+
+pub mod cart;
+pub mod checkout;
+pub mod coupon;
+pub mod error;
+pub mod ids;
+pub mod import;
+pub mod intent;
+pub mod money;
+pub mod order;
+pub mod product;
+pub mod reply;
+pub mod search;
+pub mod site;
+pub mod skill;
+pub mod stock;
+mod stored;
+#[cfg(test)]
+mod testing;
+pub mod totals;
+pub mod view;
+
+pub use cart::{Act, Cart, CartStatus, Item, Rules};
+pub use checkout::{Buyer, CheckoutInputs, Session, SessionStatus, Step};
+pub use coupon::{Coupon, Off};
+pub use error::Error;
+pub use ids::{CartToken, ConfirmationToken, OrderId, ProductId, SessionId, Slug, VariantId, WorkspaceId};
+pub use intent::{Request, Unread};
+pub use money::{Currency, Minor};
+pub use order::{Order, OrderAct, OrderState, OrderStep, Paid};
+pub use product::{Media, Product, Variant, VariantChoice};
+pub use reply::{Ending, SkillReply};
+pub use search::Query;
+pub use site::{Site, SiteTerms, Social, Workspace};
+pub use skill::{Action, CartPlan, Plan, Skill, WRITE_ORDERS};
+pub use stock::{Move, Moves, Place, Unit};
+pub use totals::Totals;
+pub use view::Stocked;

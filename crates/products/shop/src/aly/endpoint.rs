@@ -1,0 +1,584 @@
+//! Aly's endpoints: a store agent at `/api/a2a`, by JSON-RPC and by HTTP+JSON, and the same below `/aly`.
+//!
+//! The wire is [`crate::aly`]'s. Here is who may do what: anybody may send what needs no scope, and everything else is
+//! for API keys and access tokens of a workspace ([`crate::oauth`]), which is the task's tenant. Whoever may not have what a
+//! message asks for is told so before there is a task. And here are the product's rules for push configs: how many, where
+//! to, found by their address, and none once a task has settled.
+
+use std::sync::Arc;
+
+use crate::admission::Needs;
+use crate::aly::decode::METHODS;
+use crate::aly::{self, CONFIGS, WIRE, card};
+use bytes::Bytes;
+use dialects::framing::json::Writer;
+use dialects::framing::jsonrpc::{self, Id, OwnedId, Unreadable};
+use dialects::framing::scan;
+use dialects::wire::Operation;
+use dialects::{Codec, JsonWire};
+use engine::PushAnswer;
+use http::header::{ALLOW, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, request};
+use hyper::body::Incoming;
+use model::{Call, CallScope, Caller, ContextId, Fault, Kind, PushCall, PushConfig, Send, Task};
+use url::{Host, Url};
+
+use crate::ShopEndpoint;
+use crate::oauth::{Oauth, covers, endpoints};
+use crate::{Aly, ShopService};
+use gateway::front::{
+    A2A_VERSION, CallContext, Done, EffectiveCall, Gate, RequestLog, into_body, rest, sign, stream, terms,
+};
+use gateway::mount::Mounted;
+use gateway::settings::{self, Door, Settings};
+use gateway::{Server, callers, intake};
+use web::body::{Response, ResponseBody};
+use web::credentials::bearer;
+use web::response::{json, not_allowed};
+
+/// What would stop the endpoints from being served.
+pub fn check(aly: &Aly, settings: &Settings) -> Result<(), settings::Error> {
+    if settings.agents.contains(&aly.agent) {
+        return Ok(());
+    }
+    Err(settings::Error(format!("aly: there is no agent {:?} to be the store agent", aly.agent)))
+}
+
+/// A request at `/api/a2a` or below it.
+pub(crate) async fn answer(
+    server: &Arc<Server>,
+    below: &str,
+    head: &request::Parts,
+    body: Incoming,
+    log: &mut RequestLog,
+) -> Response {
+    log.dialect = aly::NAME;
+    let Some(desk) = Desk::open(server, head) else { return rest::nothing_at(head.uri.path(), head, log) };
+    log.agent = Some(desk.mounted.agent.clone());
+    let response = match below {
+        "" | "/" if head.method != Method::POST => not_allowed("POST"),
+        "" | "/" => {
+            if let Err(fault) = web::headers::check_media_type(&head.headers) {
+                let mut response = Box::pin(desk.rpc(Err(fault), log)).await;
+                *response.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+                return signed(response);
+            }
+            let body = intake::read(server, head, body, None, Gate::Product(&ShopEndpoint::Agent(below)), log).await;
+            Box::pin(desk.rpc(body, log)).await
+        }
+        below => {
+            let mut operation = Operation::Unknown;
+            match Box::pin(desk.rest(below, body, log, &mut operation)).await {
+                Ok(response) => response,
+                Err(fault) => desk.rest_fault(&fault, operation, log),
+            }
+        }
+    };
+    signed(response)
+}
+
+/// What is not even read.
+pub(crate) fn turned_away(
+    server: &Arc<Server>,
+    below: &str,
+    head: &request::Parts,
+    fault: &Fault,
+    log: &mut RequestLog,
+) -> Response {
+    log.dialect = aly::NAME;
+    let Some(desk) = Desk::open(server, head) else { return rest::nothing_at(head.uri.path(), head, log) };
+    signed(match below {
+        "" | "/" => rpc_fault(&OwnedId::NULL, fault, Operation::Unknown, log),
+        _ => desk.rest_fault(fault, Operation::Unknown, log),
+    })
+}
+
+/// Where one request is dealt with.
+struct Desk<'a> {
+    server: &'a Arc<Server>,
+    aly: &'a Aly,
+    oauth: &'a Oauth,
+    mounted: &'a Mounted,
+    head: &'a request::Parts,
+}
+
+/// What a caller shows.
+pub(crate) enum Shown {
+    Nothing,
+    /// A token of a person's session in a browser: it is nobody here.
+    Session,
+    Caller(Arc<Caller>),
+}
+
+impl<'a> Desk<'a> {
+    fn open(server: &'a Arc<Server>, head: &'a request::Parts) -> Option<Desk<'a>> {
+        let service = ShopService::of(server)?;
+        let (aly, oauth) = (&service.settings, service.oauth());
+        let mounted = server.mounts.agent(&aly.agent)?;
+        Some(Desk { server, aly, oauth, mounted, head })
+    }
+
+    async fn rpc(&self, body: Result<Bytes, Fault>, log: &mut RequestLog) -> Response {
+        let depth = self.server.engine.limits().json_depth;
+        let body = match body.and_then(|body| scan::scan(&body, depth).map(|_| ()).map(|()| body.clone())) {
+            Ok(body) => body,
+            Err(fault) => {
+                let mut response = rpc_fault(&OwnedId::NULL, &fault, Operation::Unknown, log);
+                // A body that never came whole is HTTP's own trouble.
+                if fault.kind == Kind::InvalidRequest && fault.cause.is_some() {
+                    *response.status_mut() = StatusCode::BAD_REQUEST;
+                }
+                return response;
+            }
+        };
+        // It is text: the scan has seen to that.
+        let request = match jsonrpc::read(std::str::from_utf8(&body).unwrap_or_default()) {
+            Ok(request) => request,
+            Err(Unreadable { id, fault, .. }) => return rpc_fault(&id, &fault, Operation::Unknown, log),
+        };
+        let mut operation = Operation::Unknown;
+        let mut response = match self.call(&request, log, &mut operation).await {
+            Ok(response) => response,
+            Err(fault) => rpc_fault(&request.id, &fault, operation, log),
+        };
+        // Nobody waits for it; what HTTP has to say is said all the same.
+        if request.is_notification {
+            *response.body_mut() = ResponseBody::empty();
+            response.headers_mut().remove(CONTENT_TYPE);
+            if response.status() == StatusCode::OK {
+                *response.status_mut() = StatusCode::NO_CONTENT;
+            }
+        }
+        response
+    }
+
+    async fn call(
+        &self,
+        request: &jsonrpc::RpcRequest<'_>,
+        log: &mut RequestLog,
+        operation: &mut Operation,
+    ) -> Result<Response, Fault> {
+        let limits = self.server.engine.limits();
+        let known = METHODS.contains(&&*request.method);
+        let is_send = matches!(&*request.method, "SendMessage" | "SendStreamingMessage");
+        // What exists is for those who may ask; what does not exist is told to everybody.
+        let shown = if known { self.who(is_send, log).await? } else { Shown::Nothing };
+        let decoded = WIRE.decode_rpc(&request.method, request.params, limits)?;
+        *operation = Operation::from(&decoded.call);
+        let params = request.params.map_or("", |params| params.get());
+        let effective = EffectiveCall::of(decoded, &self.head.headers)?;
+        let (asked, done, tenant) = self.perform(shown, effective, params.as_bytes(), log).await?;
+        Ok(match done {
+            Done::Stream(follow) => {
+                let terms = terms(self.server, self.head, &tenant);
+                stream::rpc(self.server.clone(), &WIRE, *follow, terms, request.id.to_owned())
+            }
+            done => {
+                let mut w: Writer = jsonrpc::begin_result(&request.id, 1_024);
+                asked.write(&mut w, &done);
+                jsonrpc::end_result(&mut w);
+                json(into_body(self.server, self.head, &tenant, w.finish()).await?)
+            }
+        })
+    }
+
+    async fn rest(
+        &self,
+        below: &str,
+        body: Incoming,
+        log: &mut RequestLog,
+        operation: &mut Operation,
+    ) -> Result<Response, Fault> {
+        let (server, head, limits) = (self.server, self.head, self.server.engine.limits());
+        // HEAD asks for what GET would say; hyper leaves the body away.
+        let verb = if head.method == Method::HEAD { "GET" } else { head.method.as_str() };
+        let route = WIRE.route(verb, below, head.uri.query())?;
+        if head.method == Method::HEAD && route.is_stream() {
+            return Err(Fault::new(Kind::VerbNotAllowed, "a stream has no HEAD").fact("allow", "GET, POST"));
+        }
+        let asked_for = route.operation();
+        let is_send = matches!(asked_for, Operation::Send | Operation::Stream);
+        let shown = self.who(is_send, log).await?;
+        let body = if route.reads_body() {
+            web::headers::check_media_type(&head.headers)?;
+            intake::read(server, head, body, None, Gate::Open, log).await?
+        } else {
+            Bytes::new()
+        };
+        // A cancel and a subscription say nothing that the path does not.
+        let reads = is_send || asked_for == Operation::PushCreate;
+        let text = if reads { scan::scan(&body, limits.json_depth)? } else { "" };
+        let decoded = route.decode(text, limits)?;
+        *operation = asked_for;
+        let effective = EffectiveCall::of(decoded, &head.headers)?;
+        let (asked, done, tenant) = self.perform(shown, effective, &body, log).await?;
+        Ok(match done {
+            Done::Stream(follow) => stream::rest(server.clone(), &WIRE, *follow, terms(server, head, &tenant)),
+            done => {
+                let mut w = Writer::with_capacity(1_024);
+                asked.write(&mut w, &done);
+                json(into_body(server, head, &tenant, w.finish()).await?)
+            }
+        })
+    }
+
+    /// Who is calling, within the limits of calls. Whoever shows a key or a token wants to be somebody: a wrong one is
+    /// refused also where none is needed. A session's token is no such thing.
+    async fn who(&self, is_send: bool, log: &mut RequestLog) -> Result<Shown, Fault> {
+        let throttle = self.server.throttle.as_ref();
+        let shown = match identify(self.server, self.oauth, &self.head.headers).await {
+            Ok(shown) => shown,
+            Err(fault) => {
+                if let (Some(throttle), Kind::Unauthenticated) = (throttle, fault.kind) {
+                    throttle.failed(log.address)?;
+                }
+                return Err(fault);
+            }
+        };
+        let caller = match &shown {
+            Shown::Caller(caller) => caller,
+            // Where the operator wants everybody to be known, nothing is public.
+            Shown::Nothing | Shown::Session if is_send && !is_closed(self.server, self.mounted) => {
+                self.server.callers.anonymous()
+            }
+            Shown::Nothing => return Err(nobody("authentication is required")),
+            Shown::Session => return Err(nobody("a browser session's token is not taken here")),
+        };
+        log.caller = Some(caller.name.clone());
+        if let Some(throttle) = throttle {
+            throttle.admit(caller, log.address)?;
+        }
+        Ok(shown)
+    }
+
+    /// Carries out a call for whoever shows this, and says in whose workspace.
+    async fn perform(
+        &self,
+        shown: Shown,
+        mut effective: EffectiveCall,
+        body: &[u8],
+        log: &mut RequestLog,
+    ) -> Result<(CallContext<'a>, Done, Arc<str>), Fault> {
+        let caller = match (shown, sent(&mut effective.call)) {
+            (Shown::Caller(caller), Some(send)) => {
+                self.admit(send, Some(&caller)).await?;
+                caller
+            }
+            (Shown::Caller(caller), None) => caller,
+            (Shown::Nothing | Shown::Session, Some(send)) => {
+                let needs = self.admit(send, None).await?;
+                let nobody = Caller::anonymous();
+                let tenant = needs.workspace.unwrap_or_else(|| nobody.tenant.clone());
+                Arc::new(Caller { tenant, ..nobody })
+            }
+            (Shown::Nothing | Shown::Session, None) => return Err(nobody("authentication is required")),
+        };
+        let asked = CallContext {
+            server: self.server,
+            mounted: self.mounted,
+            head: self.head,
+            caller,
+            wire: &WIRE,
+            rules: &WIRE,
+            threaded: false,
+        };
+        if let Call::Push(call) = &effective.call {
+            log.operation = call.name();
+            let place = asked.place(&effective)?;
+            let done = self.push(&place, call.clone()).await?;
+            return Ok((asked, Done::Push(done, None), place.caller.tenant.clone()));
+        }
+        let (done, tenant) = asked.perform(effective, body, log).await?;
+        Ok((asked, done, tenant))
+    }
+
+    /// Whether somebody may send this. What the task needs and the message leaves out is added to it.
+    async fn admit(&self, send: &mut Send, caller: Option<&Caller>) -> Result<Needs, Fault> {
+        // A message here always opens a task.
+        let needs = admit(self.aly, send, caller, None).await?;
+        if let Some(config) = &send.push {
+            if caller.is_none() {
+                return Err(nobody("push configs need a token of the workspace"));
+            }
+            check_url(config).map_err(|fault| Fault { kind: Kind::PushNotSupported, ..fault })?;
+        }
+        if send.context.is_none() {
+            send.context = Some(ContextId(format!("ctx_{}", uuid::Uuid::now_v7().as_simple()).into()));
+        }
+        Ok(needs)
+    }
+
+    /// Push configs by the product's rules. A settled task has none: what was still to be told is told, and then the engine
+    /// removes them, as the dialect wants it. Until then they are not shown.
+    async fn push(&self, place: &CallScope, call: PushCall) -> Result<PushAnswer, Fault> {
+        let engine = &self.server.engine;
+        let task = match &call {
+            PushCall::Create(config) => config.task.clone().unwrap_or_default(),
+            PushCall::Get { task, .. } | PushCall::List { task, .. } | PushCall::Delete { task, .. } => task.clone(),
+        };
+        let settled = engine.get(place, &task).await?.core.is_settled();
+        match call {
+            PushCall::Create(_) if settled => {
+                Err(Fault::new(Kind::TaskSettled, "the task has ended: nothing more will be told of it"))
+            }
+            PushCall::Create(config) => {
+                check_url(&config)?;
+                let others = self.configs(place, &task).await?;
+                let others = others.iter().filter(|known| known.id.is_none() || known.id != config.id).count();
+                if others >= CONFIGS {
+                    let message = format!("a task has at most {CONFIGS} push configs; delete one first");
+                    return Err(Fault::params("url", message));
+                }
+                engine.push(place, PushCall::Create(config)).await
+            }
+            PushCall::List { .. } if settled => {
+                Ok(PushAnswer::List { configs: Vec::new(), next_page_token: String::new() })
+            }
+            PushCall::List { .. } => engine.push(place, call).await,
+            PushCall::Get { .. } | PushCall::Delete { .. } if settled => Err(no_config()),
+            PushCall::Get { id, .. } => {
+                let found = named(self.configs(place, &task).await?, &id);
+                found.into_iter().next().map(PushAnswer::Config).ok_or_else(no_config)
+            }
+            PushCall::Delete { id, .. } => {
+                let found = named(self.configs(place, &task).await?, &id);
+                if found.is_empty() {
+                    return Err(no_config());
+                }
+                for id in found.into_iter().filter_map(|config| config.id) {
+                    engine.push(place, PushCall::Delete { task: task.clone(), id }).await?;
+                }
+                Ok(PushAnswer::Deleted(task))
+            }
+        }
+    }
+
+    /// All configs of a task; there are never more than a page of them.
+    async fn configs(&self, place: &CallScope, task: &str) -> Result<Vec<PushConfig>, Fault> {
+        let page_size = Some(self.server.engine.limits().page_size);
+        let call = PushCall::List { task: task.to_owned(), page_size, page_token: None };
+        match self.server.engine.push(place, call).await? {
+            PushAnswer::List { configs, .. } => Ok(configs),
+            PushAnswer::Config(_) | PushAnswer::Deleted(_) => Ok(Vec::new()),
+        }
+    }
+
+    /// A fault as an HTTP status and the product's body.
+    fn rest_fault(&self, fault: &Fault, operation: Operation, log: &mut RequestLog) -> Response {
+        log.fault(fault);
+        let (status, encoded) = WIRE.rest_error(fault, operation);
+        let mut response = json(encoded.as_bytes().cloned().unwrap_or_default());
+        *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let headers = response.headers_mut();
+        if fault.kind == Kind::Unauthenticated {
+            let base = self.server.cards.base_url(&self.server.settings, self.head);
+            let how = format!("Bearer realm=\"a2a\", resource_metadata=\"{}\"", endpoints::resource_url(&base));
+            let plain = HeaderValue::from_static("Bearer realm=\"a2a\"");
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_str(&how).unwrap_or(plain));
+        }
+        if let Some(seconds) = fault.retry_after_s {
+            headers.insert(RETRY_AFTER, seconds.into());
+        }
+        if let Some((_, allow)) = fault.facts.iter().find(|(name, _)| *name == "allow")
+            && let Ok(allow) = HeaderValue::from_str(allow)
+        {
+            headers.insert(ALLOW, allow);
+        }
+        response
+    }
+}
+
+/// What a message to the store agent needs of its sender, who has it; `None` is a stranger.
+pub(crate) async fn admit(
+    aly: &Aly,
+    send: &Send,
+    caller: Option<&Caller>,
+    task: Option<&Task>,
+) -> Result<Needs, Fault> {
+    let needs = aly.storekeeper.needs(task, &send.message).await?;
+    if let Some(scope) = needs.scope {
+        let Some(caller) = caller else {
+            return Err(nobody(&format!("this skill needs a token of the workspace with the scope {scope}")));
+        };
+        if !covers(&caller.scopes, scope) {
+            let message = format!("the token is not good for {scope}; ask for one with that scope");
+            return Err(Fault::new(Kind::Forbidden, message));
+        }
+        if needs.workspace.as_ref().is_some_and(|workspace| *workspace != caller.tenant) {
+            return Err(Fault::new(Kind::Forbidden, "the token is of another workspace than the site"));
+        }
+    }
+    Ok(needs)
+}
+
+/// Whether everybody has to be known here.
+pub(crate) fn is_closed(server: &Server, mounted: &Mounted) -> bool {
+    match mounted.door {
+        Door::Required => !server.opens(&mounted.agent),
+        Door::Optional | Door::None => false,
+    }
+}
+
+/// Who shows these.
+pub(crate) async fn identify(server: &Server, oauth: &Oauth, headers: &HeaderMap) -> Result<Shown, Fault> {
+    let Some(bearer) = bearer(headers) else { return Ok(Shown::Nothing) };
+    if callers::jwt::is_token(bearer) {
+        return Ok(Shown::Session);
+    }
+    if let Some(caller) = oauth.identify(&server.callers, bearer).await? {
+        return Ok(Shown::Caller(caller));
+    }
+    // Keys of the server itself are of a tenant, too.
+    let mut only = HeaderMap::new();
+    if let Some(value) = headers.get(AUTHORIZATION) {
+        only.insert(AUTHORIZATION, value.clone());
+    }
+    match server.callers.identify(&only).await {
+        Ok(caller) => Ok(Shown::Caller(caller)),
+        Err(fault) if fault.kind == Kind::Unauthenticated => {
+            Err(nobody("the token is not known here, has expired or was revoked"))
+        }
+        Err(fault) => Err(fault),
+    }
+}
+
+/// What is sent, if something is.
+fn sent(call: &mut Call) -> Option<&mut Send> {
+    match call {
+        Call::Send(send) | Call::Stream(send) => Some(send),
+        Call::Get(_) | Call::List(_) | Call::Cancel(_) | Call::Subscribe(_) | Call::Push(_) | Call::ExtendedCard => {
+            None
+        }
+    }
+}
+
+pub(crate) fn nobody(why: &str) -> Fault {
+    Fault::new(Kind::Unauthenticated, format!("{why}: send Authorization: Bearer and an OAuth access token or API key"))
+}
+
+fn no_config() -> Fault {
+    Fault::new(Kind::TaskNotFound, "the task has no such push config; list them to see which there are")
+}
+
+/// The config of this id, else those of this address.
+fn named(configs: Vec<PushConfig>, id: &str) -> Vec<PushConfig> {
+    if let Some(one) = configs.iter().find(|config| config.id.as_deref() == Some(id)) {
+        return vec![one.clone()];
+    }
+    configs.into_iter().filter(|config| config.url == id).collect()
+}
+
+/// Over TLS, but for whoever tries things out on their own machine. What else an operator forbids is the courier's.
+fn check_url(config: &PushConfig) -> Result<(), Fault> {
+    let refuse = |why: &str| Err(Fault::params("url", format!("the push config's url {why}")));
+    let Ok(url) = Url::parse(&config.url) else { return refuse("is not an absolute URL") };
+    let local = match url.host() {
+        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        Some(Host::Ipv4(ip)) => ip.is_loopback(),
+        Some(Host::Ipv6(ip)) => ip.is_loopback(),
+        None => false,
+    };
+    match url.scheme() {
+        "https" => Ok(()),
+        "http" if local => Ok(()),
+        "http" => refuse("must be https outside of localhost"),
+        _ => refuse("must be http or https"),
+    }
+}
+
+/// JSON-RPC answers 200; only what HTTP itself has a word for has another status.
+fn rpc_fault(id: &Id<'_>, fault: &Fault, operation: Operation, log: &mut RequestLog) -> Response {
+    log.fault(fault);
+    let mut out = Vec::with_capacity(256);
+    WIRE.rpc_error(&mut out, id, fault, operation);
+    let mut response = json(Bytes::from(out));
+    if matches!(fault.kind, Kind::RateLimited | Kind::Unavailable | Kind::TooLarge) {
+        let status = WIRE.error_line(fault.kind, operation).http;
+        *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
+    }
+    if let Some(seconds) = fault.retry_after_s {
+        response.headers_mut().insert(RETRY_AFTER, seconds.into());
+    }
+    response
+}
+
+fn signed(mut response: Response) -> Response {
+    sign(&mut response, &WIRE);
+    response.headers_mut().insert(A2A_VERSION.clone(), HeaderValue::from_static(aly::VERSION));
+    response
+}
+
+/// The card of the shop that the host is, else the platform's.
+pub(crate) async fn card(server: &Arc<Server>, head: &request::Parts, log: &mut RequestLog) -> Response {
+    (log.operation, log.dialect) = ("card", aly::NAME);
+    let Some(desk) = Desk::open(server, head) else { return rest::nothing_at(head.uri.path(), head, log) };
+    match desk.shop().await {
+        Ok(shop) => signed(desk.card(shop.as_ref())),
+        Err(fault) => signed(desk.rest_fault(&fault, Operation::Unknown, log)),
+    }
+}
+
+/// The card of the shop that the host is, if it is one's: at the origin, where others have theirs.
+pub(crate) async fn shop_card(server: &Arc<Server>, head: &request::Parts, log: &mut RequestLog) -> Option<Response> {
+    let desk = Desk::open(server, head)?;
+    match desk.shop().await {
+        Ok(None) => None,
+        Ok(shop) => {
+            (log.operation, log.dialect) = ("card", aly::NAME);
+            Some(signed(desk.card(shop.as_ref())))
+        }
+        Err(fault) => Some(signed(desk.rest_fault(&fault, Operation::Unknown, log))),
+    }
+}
+
+impl Desk<'_> {
+    fn host(&self) -> String {
+        let base = self.server.cards.base_url(&self.server.settings, self.head);
+        Url::parse(&base).ok().and_then(|url| url.host_str().map(str::to_ascii_lowercase)).unwrap_or_default()
+    }
+
+    async fn shop(&self) -> Result<Option<(crate::admission::ShopCard, String)>, Fault> {
+        let host = self.host();
+        let shop = self.aly.storekeeper.shop(&host).await?;
+        Ok(shop.map(|shop| (shop, host)))
+    }
+
+    fn card(&self, shop: Option<&(crate::admission::ShopCard, String)>) -> Response {
+        let issuer = self.server.cards.base_url(&self.server.settings, self.head);
+        let mount = if self.head.uri.path().starts_with("/aly/") { "/aly" } else { "" };
+        let base = format!("{issuer}{mount}");
+        let profile = self.server.engine.profile(&self.mounted.agent);
+        let skills = profile.iter().flat_map(|profile| &profile.skills).map(|skill| card::Skill {
+            id: &skill.id,
+            name: &skill.name,
+            description: &skill.description,
+            tags: &skill.tags,
+            examples: match self.aly.storekeeper.example(&skill.id) {
+                Some(example) => vec![example],
+                None => skill.examples.iter().map(String::as_str).collect(),
+            },
+            scope: self.aly.storekeeper.scope(&skill.id),
+        });
+        let card = card::card(&card::Facts {
+            base: &base,
+            issuer: &issuer,
+            platform: &self.aly.platform,
+            description: profile.as_deref().map_or("", |profile| &profile.description),
+            version: profile.as_deref().map_or("1.0.0", |profile| &profile.version),
+            shop: shop.map(|(shop, host)| card::Shop {
+                slug: &shop.slug,
+                title: &shop.title,
+                host,
+                description: shop.description.as_deref(),
+            }),
+            documentation_url: self.aly.documentation_url.as_deref(),
+            streaming: profile.as_deref().is_none_or(|profile| profile.streaming),
+            push: profile.as_deref().is_none_or(|profile| self.server.offers_push(profile)),
+            skills: skills.collect(),
+        });
+        let mut response = json(Bytes::from(card.to_string()));
+        let headers = response.headers_mut();
+        gateway::cards::cacheable(headers);
+        response
+    }
+}

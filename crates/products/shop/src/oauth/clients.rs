@@ -1,0 +1,264 @@
+//! Who asks for tokens: programs that register themselves, and those that a workspace registers with one of its keys.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use model::{Caller, Expect};
+use serde::Deserialize;
+use url::{Host, Url};
+
+use super::makers::Maker;
+use super::rows::{self, Client};
+use super::{Error, Oauth, SECRET, TRIES, after, covers, draw, print, same, scopes, secret, too_busy};
+use gateway::callers::Callers;
+
+pub(super) const CODE_GRANT: &str = "authorization_code";
+pub(super) const REFRESH_GRANT: &str = "refresh_token";
+pub(super) const OWN_GRANT: &str = "client_credentials";
+pub(super) const GRANTS: [&str; 3] = [CODE_GRANT, REFRESH_GRANT, OWN_GRANT];
+pub(super) const METHODS: [&str; 3] = ["none", "client_secret_basic", "client_secret_post"];
+
+/// Redirect URIs of one client.
+const REDIRECTS: usize = 10;
+const URI_BYTES: usize = 2_048;
+const NAME_BYTES: usize = 128;
+
+const DAY_S: u32 = 24 * 3_600;
+
+/// What a client says of itself (RFC 7591).
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Metadata {
+    client_name: Option<String>,
+    redirect_uris: Vec<String>,
+    grant_types: Option<Vec<String>>,
+    response_types: Option<Vec<String>>,
+    token_endpoint_auth_method: Option<String>,
+    scope: Option<String>,
+}
+
+/// A client as it is told of once, with its secret.
+pub(super) struct Registered {
+    pub(super) client: Client,
+    pub(super) secret: Option<String>,
+}
+
+/// How a client shows who it is.
+#[derive(Debug, Default)]
+pub(super) struct Shown {
+    pub(super) id: Option<String>,
+    pub(super) secret: Option<String>,
+}
+
+fn metadata(description: impl Into<String>) -> Error {
+    Error::new("invalid_client_metadata", description)
+}
+
+impl Oauth {
+    /// Takes a client in; for the workspace of whoever shows a key, else for anybody's.
+    pub(super) async fn register(&self, said: Metadata, by: Option<(Arc<Caller>, Maker)>) -> Result<Registered, Error> {
+        let method = said.token_endpoint_auth_method.unwrap_or_else(|| "client_secret_basic".into());
+        if !METHODS.contains(&&*method) {
+            return Err(metadata(format!("token_endpoint_auth_method is one of {}", METHODS.join(", "))));
+        }
+        let default = || if said.redirect_uris.is_empty() { vec![OWN_GRANT.into()] } else { vec![CODE_GRANT.into()] };
+        let grants = said.grant_types.unwrap_or_else(default);
+        if grants.is_empty() || grants.len() > GRANTS.len() || !grants.iter().all(|grant| GRANTS.contains(&&**grant)) {
+            return Err(metadata(format!("grant_types are some of {}", GRANTS.join(", "))));
+        }
+        if said.response_types.is_some_and(|types| types.iter().any(|one| one != "code")) {
+            return Err(metadata("response_types is code"));
+        }
+        let codes = grants.iter().any(|grant| grant == CODE_GRANT);
+        if codes && said.redirect_uris.is_empty() {
+            return Err(Error::new("invalid_redirect_uri", "redirect_uris is missing: where are people sent back to?"));
+        }
+        if said.redirect_uris.len() > REDIRECTS {
+            return Err(metadata(format!("there are at most {REDIRECTS} redirect_uris")));
+        }
+        for uri in &said.redirect_uris {
+            check_redirect(uri)?;
+        }
+        let own = grants.iter().any(|grant| grant == OWN_GRANT);
+        if own && (method == "none" || by.is_none()) {
+            let message = "client_credentials is for clients with a secret that a workspace registers: \
+                send Authorization: Bearer and an API key of the workspace";
+            return Err(metadata(message));
+        }
+        let scopes_said = said.scope.as_deref().is_some_and(|scope| !scope.trim().is_empty());
+        let mut may: Vec<String> = match said.scope.as_deref().filter(|_| scopes_said) {
+            Some(scope) => scopes(scope).map_err(|error| metadata(error.description))?,
+            None => crate::aly::SCOPES.iter().map(|(scope, _)| (*scope).to_owned()).collect(),
+        };
+        if let Some((by, _)) = &by {
+            may.retain(|scope| covers(&by.scopes, scope));
+        }
+        if may.is_empty() {
+            return Err(metadata("the key is good for none of these scopes"));
+        }
+        let name = said.client_name.unwrap_or_default();
+        if name.len() > NAME_BYTES || name.contains(char::is_control) {
+            return Err(metadata(format!("client_name is at most {NAME_BYTES} bytes of printable text")));
+        }
+        let own_secret = if method == "none" { None } else { Some(secret(SECRET)?) };
+        let client = Client {
+            id: format!("client_{}", URL_SAFE_NO_PAD.encode(draw::<16>()?)).into(),
+            secret: own_secret.as_deref().map(print),
+            method,
+            name,
+            redirects: said.redirect_uris,
+            grants,
+            scopes: may,
+            scopes_said,
+            workspace: by.as_ref().map(|(caller, _)| caller.tenant.clone()),
+            maker: by.map(|(_, maker)| maker),
+            made: self.now(),
+            gives_way: after(self.now(), self.rules.idle_s),
+        };
+        self.make_room(&client).await?;
+        if self.keep(vec![rows::put_client(&client, Expect::Absent)]).await? {
+            Ok(Registered { client, secret: own_secret })
+        } else {
+            Err(too_busy().into())
+        }
+    }
+
+    /// Anybody may register, so there are only so many of those; one without a token gives way after a while.
+    async fn make_room(&self, client: &Client) -> Result<(), Error> {
+        let list = match &client.workspace {
+            Some(workspace) => rows::of_workspace(workspace),
+            None => rows::ANYBODYS.into(),
+        };
+        for _ in 0..TRIES {
+            let (_, all) = self.list::<Client>(rows::CLIENT, list.clone(), 1).await?;
+            if all < self.rules.clients {
+                return Ok(());
+            }
+            let (idle, _) = self.list::<Client>(rows::CLIENT, rows::IDLE.into(), 1).await?;
+            match idle.first() {
+                Some((idle, version)) if idle.gives_way <= self.now() && client.workspace.is_none() => {
+                    self.keep(vec![rows::remove(rows::CLIENT, &idle.id, Expect::Version(*version))]).await?;
+                }
+                Some(_) | None => break,
+            }
+        }
+        let message = "too many clients are registered; try again later, or register with a key of your workspace";
+        Err(Error::new("temporarily_unavailable", message))
+    }
+
+    /// A client is about to get a token: it stays for longer than that is good. Written down once a day at most.
+    pub(super) async fn stays(&self, client: &(Client, u64)) -> Result<(), Error> {
+        let (client, version) = client;
+        let life_s = self.rules.refresh_s.max(self.rules.access_s);
+        if client.gives_way >= after(self.now(), life_s.saturating_add(DAY_S)) {
+            return Ok(());
+        }
+        let gives_way = after(self.now(), life_s.saturating_add(2 * DAY_S));
+        let client = Client { gives_way, ..client.clone() };
+        // Whoever was faster wrote the same.
+        self.keep(vec![rows::put_client(&client, Expect::Version(*version))]).await?;
+        Ok(())
+    }
+
+    pub(super) async fn client(&self, id: &str) -> Result<Option<(Client, u64)>, Error> {
+        // No id of ours is longer.
+        if id.len() > 64 {
+            return Ok(None);
+        }
+        Ok(self.read(rows::CLIENT, id).await?)
+    }
+
+    /// The client that shows itself, if it is who it says.
+    pub(super) async fn authenticate(&self, callers: &Callers, shown: &Shown) -> Result<(Client, u64), Error> {
+        let Some(id) = &shown.id else {
+            return Err(Error::client("client_id is missing: say who you are by HTTP Basic or in the form"));
+        };
+        let wrong = || Error::client("the client is not known here, or its secret is another");
+        let (client, version) = self.client(id).await?.ok_or_else(wrong)?;
+        let is_it = match (&client.secret, &shown.secret) {
+            (Some(kept), Some(shown)) => same(kept, &print(shown)),
+            (None, None) => true,
+            // A public one has nothing to show; some send an empty secret.
+            (None, Some(shown)) => shown.is_empty(),
+            (Some(_), None) => false,
+        };
+        // What its maker's key may not do any more, it may not either.
+        if is_it && self.is_client_good(callers, &client).await? { Ok((client, version)) } else { Err(wrong()) }
+    }
+}
+
+impl Client {
+    /// Whether people may be sent back there. On loopback any port will do: a program takes the one it gets.
+    pub(super) fn returns_to(&self, uri: &str) -> bool {
+        let portless = |text: &str| {
+            let mut url = Url::parse(text).ok().filter(is_loopback)?;
+            url.set_port(None).ok()?;
+            Some(url)
+        };
+        self.redirects.iter().any(|known| {
+            known == uri || matches!((portless(known), portless(uri)), (Some(known), Some(asked)) if known == asked)
+        })
+    }
+
+    pub(super) fn may_use(&self, grant: &str) -> Result<(), Error> {
+        if self.grants.iter().any(|known| known == grant) {
+            return Ok(());
+        }
+        Err(Error::new("unauthorized_client", format!("the client is not registered for {grant}")))
+    }
+
+    /// The scopes that are asked for, within what it may ask for. Whoever asks for none in particular gets what it
+    /// registered for, and who registered for none in particular may read.
+    pub(super) fn asked(&self, scope: Option<&str>) -> Result<Vec<String>, Error> {
+        let asked = match scope.filter(|scope| !scope.trim().is_empty()) {
+            Some(scope) => scopes(scope)?,
+            None if self.scopes_said => self.scopes.clone(),
+            None => self.scopes.iter().filter(|scope| scope.starts_with("read:")).cloned().collect(),
+        };
+        if let Some(other) = asked.iter().find(|scope| !self.scopes.contains(scope)) {
+            return Err(Error::scope(format!("the client is not registered for {other}")));
+        }
+        if asked.is_empty() {
+            return Err(Error::scope("the client is registered for no scope that could be given; name one"));
+        }
+        Ok(asked)
+    }
+
+    pub(super) fn shown_name(&self) -> Arc<str> {
+        if self.name.trim().is_empty() { self.id.clone() } else { self.name.as_str().into() }
+    }
+}
+
+/// Where people may be sent: over TLS, to their own machine, or to a program of theirs by its scheme.
+fn check_redirect(text: &str) -> Result<(), Error> {
+    let refuse = |why: &str| Err(Error::new("invalid_redirect_uri", format!("a redirect URI {why}")));
+    if text.len() > URI_BYTES || text.contains(char::is_control) {
+        return refuse("is at most 2048 printable bytes");
+    }
+    let Ok(url) = Url::parse(text) else { return refuse("is an absolute URI") };
+    if url.fragment().is_some() {
+        return refuse("has no fragment");
+    }
+    match url.scheme() {
+        "https" => Ok(()),
+        "http" if is_loopback(&url) => Ok(()),
+        "http" => refuse("is https outside of loopback"),
+        // Of a program: a domain of its maker, in reverse.
+        scheme if scheme.contains('.') => Ok(()),
+        _ => refuse("is https, or a scheme such as com.example.app"),
+    }
+}
+
+fn is_loopback(url: &Url) -> bool {
+    if url.scheme() != "http" {
+        return false;
+    }
+    match url.host() {
+        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Ipv4(ip)) => IpAddr::V4(ip).is_loopback(),
+        Some(Host::Ipv6(ip)) => IpAddr::V6(ip).is_loopback(),
+        None => false,
+    }
+}

@@ -1,0 +1,597 @@
+//! The endpoints below `/oauth`, and the documents that say where they are.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use bytes::Bytes;
+use dialects::framing::query;
+use dialects::wire::Operation;
+use http::header::{CONTENT_TYPE, COOKIE, LOCATION, SET_COOKIE};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, request};
+use model::{Caller, Fault, Kind};
+use serde_json::{Value, json};
+
+use super::clients::{CODE_GRANT, GRANTS, METHODS, Metadata, OWN_GRANT, REFRESH_GRANT, Registered, Shown};
+use super::grants::{Agreed, Fetch, Tokens};
+use super::makers::{Maker, subject_of};
+use super::rows::Client;
+use super::{ACCESS, Error, Oauth, covers, draw, page, same};
+use gateway::Server;
+use gateway::callers::jwt;
+use gateway::front::RequestLog;
+use web::body::{Response, ResponseBody};
+use web::credentials::{Authorization, bearer};
+use web::html::{self, Forms};
+use web::response::{self, Rejection, not_allowed, private_json};
+
+/// No request to these endpoints is larger.
+pub(crate) const BODY_BYTES: usize = 64 << 10;
+
+/// What tokens are good for, below the address of the server.
+const RESOURCES: [&str; 2] = ["/api/a2a", "/aly/api/a2a"];
+
+/// The cookie that shows that a form comes back from where it was shown.
+const COOKIE_NAME: &str = "rialto_consent";
+
+/// What the documents are about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Document {
+    /// Where tokens are asked for (RFC 8414).
+    Server,
+    /// What they are good for (RFC 9728).
+    Resource,
+}
+
+/// A request below `/oauth`.
+pub(crate) async fn answer(
+    server: &Arc<Server>,
+    oauth: &Oauth,
+    below: &str,
+    head: &request::Parts,
+    body: Result<Bytes, Fault>,
+    log: &mut RequestLog,
+) -> Response {
+    log.dialect = "oauth";
+    let asking = Asking { server, oauth, head, base: server.cards.base_url(&server.settings, head) };
+    let (post, get) = (head.method == Method::POST, matches!(head.method, Method::GET | Method::HEAD));
+    let outcome = match below {
+        "/authorize" if get => {
+            log.operation = "authorize";
+            return asking.authorize(head.uri.query().unwrap_or_default(), None, log).await;
+        }
+        "/authorize" if post => {
+            log.operation = "authorize";
+            return match asking.form(body) {
+                Ok(form) => asking.decide(form, log).await,
+                Err(error) => asking.shown(&error, log),
+            };
+        }
+        "/token" if post => {
+            log.operation = "token";
+            asking.token(body, log).await
+        }
+        "/revoke" if post => {
+            log.operation = "revoke";
+            asking.revoke(body, log).await
+        }
+        "/introspect" if post => {
+            log.operation = "introspect";
+            asking.introspect(body, log).await
+        }
+        "/register" if post => {
+            log.operation = "register";
+            asking.register(body, log).await
+        }
+        "/authorize" => return not_allowed("GET, HEAD, POST"),
+        "/token" | "/revoke" | "/introspect" | "/register" => return not_allowed("POST"),
+        _ => return gateway::front::rest::nothing_at(head.uri.path(), head, log),
+    };
+    outcome.unwrap_or_else(|error| asking.refused(&error, log))
+}
+
+/// One of the documents.
+pub(crate) fn document(server: &Server, which: Document, head: &request::Parts, log: &mut RequestLog) -> Response {
+    (log.operation, log.dialect) = ("metadata", "oauth");
+    let base = server.cards.base_url(&server.settings, head);
+    let scopes: Vec<&str> = crate::aly::SCOPES.iter().map(|(scope, _)| *scope).collect();
+    let at = |name: &str| format!("{base}/oauth/{name}");
+    let value = match which {
+        Document::Server => json!({
+            "issuer": base,
+            "authorization_endpoint": at("authorize"),
+            "token_endpoint": at("token"),
+            "revocation_endpoint": at("revoke"),
+            "introspection_endpoint": at("introspect"),
+            "registration_endpoint": at("register"),
+            "scopes_supported": scopes,
+            "response_types_supported": ["code"],
+            "response_modes_supported": ["query"],
+            "grant_types_supported": GRANTS,
+            "token_endpoint_auth_methods_supported": METHODS,
+            "revocation_endpoint_auth_methods_supported": METHODS,
+            "introspection_endpoint_auth_methods_supported": METHODS[1..],
+            "code_challenge_methods_supported": ["S256"],
+            "authorization_response_iss_parameter_supported": true,
+        }),
+        Document::Resource => json!({
+            "resource": format!("{base}{}", resource_at(head.uri.path())),
+            "authorization_servers": [base],
+            "scopes_supported": scopes,
+            "bearer_methods_supported": ["header"],
+        }),
+    };
+    let mut response = response::json(value.to_string());
+    gateway::cards::cacheable(response.headers_mut());
+    response
+}
+
+/// The resource that the document at this path is about: the one whose path comes last in it.
+fn resource_at(path: &str) -> &'static str {
+    let [root, mounted] = RESOURCES;
+    if path.ends_with(mounted) || path.starts_with("/aly/") { mounted } else { root }
+}
+
+/// Whether tokens of this server are good at a resource: an address as the documents have it, and no other spelling.
+fn is_served(base: &str, resource: &str) -> bool {
+    resource.strip_prefix(base).is_some_and(|path| RESOURCES.contains(&path))
+}
+
+/// Where whoever lacks a token is told how to get one.
+pub(crate) fn resource_url(base: &str) -> String {
+    format!("{base}/.well-known/oauth-protected-resource")
+}
+
+struct Asking<'a> {
+    server: &'a Arc<Server>,
+    oauth: &'a Oauth,
+    head: &'a request::Parts,
+    base: String,
+}
+
+/// The fields of a form or a query, each at most once.
+#[derive(Debug, Default)]
+pub(super) struct Form(Vec<(String, String)>);
+
+impl Form {
+    fn read(text: &str) -> Result<Form, Error> {
+        let mut all: Vec<(String, String)> = Vec::new();
+        for pair in query::pairs(text) {
+            let (name, value) = pair.map_err(|fault| Error::request(fault.message))?;
+            if all.iter().any(|(known, _)| *known == name) {
+                let name: String = name.chars().take(64).collect();
+                return Err(Error::request(format!("{name} is given more than once")));
+            }
+            all.push((name.into_owned(), value.into_owned()));
+        }
+        Ok(Form(all))
+    }
+
+    /// A field that says something.
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        let found = self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
+        found.filter(|value| !value.is_empty())
+    }
+
+    fn required(&self, name: &str) -> Result<&str, Error> {
+        self.get(name).ok_or_else(|| Error::request(format!("{name} is missing")))
+    }
+}
+
+/// What a person is asked to agree to.
+pub(super) struct Request {
+    pub(super) client: Client,
+    pub(super) redirect: String,
+    pub(super) state: Option<String>,
+    pub(super) scopes: Vec<String>,
+    pub(super) challenge: String,
+}
+
+/// A request that cannot be agreed to.
+enum Unasked {
+    /// RequestLog to the person: nobody knows where to send them.
+    Here(Error),
+    /// RequestLog to the client.
+    Back(Error, String, Option<String>),
+}
+
+impl Asking<'_> {
+    fn form(&self, body: Result<Bytes, Fault>) -> Result<Form, Error> {
+        let said = self.head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let bare = said.split(';').next().unwrap_or_default().trim();
+        if !bare.eq_ignore_ascii_case("application/x-www-form-urlencoded") {
+            return Err(Error::request("send a form: application/x-www-form-urlencoded"));
+        }
+        let body = body?;
+        Form::read(std::str::from_utf8(&body).map_err(|_| Error::request("the form is not UTF-8"))?)
+    }
+
+    /// That the resource a client names (RFC 8707) is one of ours, where it names one.
+    fn check_resource(&self, form: &Form) -> Result<(), Error> {
+        match form.get("resource") {
+            Some(resource) if !is_served(&self.base, resource) => {
+                let message = format!("the resource is not served here; name {}{} or none", self.base, RESOURCES[0]);
+                Err(Error::new("invalid_target", message))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// What the request asks a person for, if it can be asked.
+    async fn request(&self, form: &Form) -> Result<Request, Unasked> {
+        let here = |error: Error| Unasked::Here(error);
+        let id = form.required("client_id").map_err(here)?;
+        let found = self.oauth.client(id).await.map_err(here)?;
+        let unknown = || Error::request("the program that sent you is not known here; start again from it");
+        let (client, _) = found.ok_or_else(|| here(unknown()))?;
+        let redirect = match (form.get("redirect_uri"), &*client.redirects) {
+            (Some(uri), _) if client.returns_to(uri) => uri.to_owned(),
+            (None, [only]) => only.clone(),
+            (Some(_) | None, _) => {
+                let message = "the address you would be sent back to is not the program's own; start again from it";
+                return Err(here(Error::request(message)));
+            }
+        };
+        let state = form.get("state").map(str::to_owned);
+        let asked = || {
+            client.may_use(CODE_GRANT)?;
+            if form.required("response_type")? != "code" {
+                return Err(Error::new("unsupported_response_type", "response_type is code"));
+            }
+            let challenge = form.required("code_challenge")?;
+            if form.get("code_challenge_method") != Some("S256") {
+                return Err(Error::request("code_challenge_method is S256"));
+            }
+            if URL_SAFE_NO_PAD.decode(challenge).is_ok_and(|hash| hash.len() != 32) || challenge.len() != 43 {
+                return Err(Error::request("code_challenge is 43 characters: base64url of a SHA-256"));
+            }
+            self.check_resource(form)?;
+            Ok((client.asked(form.get("scope"))?, challenge.to_owned()))
+        };
+        match asked() {
+            Ok((scopes, challenge)) => Ok(Request { client, redirect, state, scopes, challenge }),
+            Err(error) => Err(Unasked::Back(error, redirect, state)),
+        }
+    }
+
+    /// Shows what is asked for; `said` is what was wrong with an answer to it.
+    async fn authorize(&self, query: &str, said: Option<&str>, log: &mut RequestLog) -> Response {
+        let form = match Form::read(query) {
+            Ok(form) => form,
+            Err(error) => return self.shown(&error, log),
+        };
+        self.ask(&form, said, log).await
+    }
+
+    async fn ask(&self, form: &Form, said: Option<&str>, log: &mut RequestLog) -> Response {
+        let request = match self.request(form).await {
+            Ok(request) => request,
+            Err(unasked) => return self.unasked(unasked, log),
+        };
+        let nonce = match draw::<32>() {
+            Ok(bytes) => URL_SAFE_NO_PAD.encode(bytes),
+            Err(fault) => return self.shown(&fault.into(), log),
+        };
+        let fields = form.0.iter().filter(|(name, _)| page::CARRIED.contains(&&**name));
+        let html = page::ask(&request, fields, &nonce, said);
+        let status = if said.is_some() { StatusCode::FORBIDDEN } else { StatusCode::OK };
+        let mut response = html_response(status, html);
+        let secure = if self.base.starts_with("https:") { "; Secure" } else { "" };
+        let cookie = format!("{COOKIE_NAME}={nonce}; HttpOnly; SameSite=Strict; Path=/; Max-Age=600{secure}");
+        if let Ok(cookie) = HeaderValue::from_str(&cookie) {
+            response.headers_mut().insert(SET_COOKIE, cookie);
+        }
+        response
+    }
+
+    /// What the person said.
+    async fn decide(&self, form: Form, log: &mut RequestLog) -> Response {
+        let request = match self.request(&form).await {
+            Ok(request) => request,
+            Err(unasked) => return self.unasked(unasked, log),
+        };
+        // Whoever posts this has seen the page in the same browser: another site cannot read the cookie or set it.
+        let seen = cookie(&self.head.headers).zip(form.get("csrf")).is_some_and(|(kept, sent)| same(kept, sent));
+        if !seen {
+            return self.ask(&form, Some("this page was open for too long; please answer again"), log).await;
+        }
+        if form.get("decision") != Some("allow") {
+            let denied = Error::new("access_denied", "the person said no");
+            return self.back(&denied, &request.redirect, request.state.as_deref(), log);
+        }
+        let (person, maker) = match self.person(form.get("key").unwrap_or_default().trim(), log).await {
+            Ok(Some(person)) => person,
+            Ok(None) => return self.ask(&form, Some("this is no API key of a workspace here"), log).await,
+            Err(fault) if fault.kind == Kind::RateLimited => return self.shown(&fault.into(), log),
+            Err(fault) => return self.back(&fault.into(), &request.redirect, request.state.as_deref(), log),
+        };
+        if request.client.workspace.as_ref().is_some_and(|workspace| *workspace != person.tenant) {
+            let said = "the program belongs to another workspace than the key";
+            return self.ask(&form, Some(said), log).await;
+        }
+        let Request { client, redirect, state, scopes, challenge } = request;
+        let scopes: Vec<String> = scopes.into_iter().filter(|scope| covers(&person.scopes, scope)).collect();
+        if scopes.is_empty() {
+            let said = "this key is good for nothing of what is asked for; use another";
+            return self.ask(&form, Some(said), log).await;
+        }
+        let agreed = Agreed {
+            client: &client,
+            redirect: &redirect,
+            challenge: &challenge,
+            scopes,
+            workspace: person.tenant.clone(),
+            subject: subject_of(&person),
+            maker,
+        };
+        match self.oauth.agree(agreed).await {
+            Ok(code) => self.redirect(&redirect, &[("code", Some(&code)), ("state", state.as_deref())]),
+            Err(error) => self.back(&error, &redirect, state.as_deref(), log),
+        }
+    }
+
+    /// Whose key this is: one of a workspace's own, or one that the server knows anyway. A token is no key: nobody gives
+    /// away more than they were given.
+    async fn person(&self, key: &str, log: &mut RequestLog) -> Result<Option<(Arc<Caller>, Maker)>, Fault> {
+        let known = if key.is_empty() || key.starts_with(ACCESS) || jwt::is_token(key) {
+            None
+        } else {
+            self.oauth.holder(&self.server.callers, key).await?
+        };
+        match known {
+            Some((caller, maker)) => {
+                log.caller = Some(caller.name.clone());
+                Ok(Some((caller, maker)))
+            }
+            None => self.guessed(log).map(|()| None),
+        }
+    }
+
+    /// Somebody showed a secret that is none.
+    fn guessed(&self, log: &RequestLog) -> Result<(), Fault> {
+        self.server.throttle.as_ref().map_or(Ok(()), |throttle| throttle.failed(log.address))
+    }
+
+    async fn token(&self, body: Result<Bytes, Fault>, log: &mut RequestLog) -> Result<Response, Error> {
+        let form = self.form(body)?;
+        let grant = form.required("grant_type")?;
+        let client = self.client(&form, log).await?;
+        self.check_resource(&form)?;
+        let tokens = match grant {
+            CODE_GRANT => {
+                client.0.may_use(CODE_GRANT)?;
+                let code = form.required("code")?;
+                let verifier = form.required("code_verifier")?;
+                let unreserved = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'~');
+                if !(43..=128).contains(&verifier.len()) || !verifier.bytes().all(unreserved) {
+                    return Err(Error::request("code_verifier is 43 to 128 unreserved characters"));
+                }
+                let fetch = Fetch { code, redirect: form.get("redirect_uri"), verifier };
+                self.oauth.exchange(&self.server.callers, client, fetch).await?
+            }
+            REFRESH_GRANT => {
+                client.0.may_use(REFRESH_GRANT)?;
+                let refresh = form.required("refresh_token")?;
+                self.oauth.renew(&self.server.callers, client, refresh, form.get("scope")).await?
+            }
+            OWN_GRANT => self.oauth.own_token(client, form.get("scope")).await?,
+            _ => {
+                let message = format!("grant_type is one of {}", GRANTS.join(", "));
+                return Err(Error::new("unsupported_grant_type", message));
+            }
+        };
+        let Tokens { access, refresh, expires_s, scopes, workspace } = tokens;
+        let mut answer = json!({
+            "access_token": access,
+            "token_type": "Bearer",
+            "expires_in": expires_s,
+            "scope": scopes.join(" "),
+            "workspace": workspace,
+        });
+        if let Some(refresh) = refresh {
+            answer["refresh_token"] = refresh.into();
+        }
+        Ok(secret_response(StatusCode::OK, &answer))
+    }
+
+    async fn revoke(&self, body: Result<Bytes, Fault>, log: &mut RequestLog) -> Result<Response, Error> {
+        let form = self.form(body)?;
+        let (client, _) = self.client(&form, log).await?;
+        self.oauth.revoke(&client, form.required("token")?).await?;
+        Ok(secret_response(StatusCode::OK, &json!({})))
+    }
+
+    /// What a token is good for: told to the client it was given to, if that has a secret, and to keys of its workspace.
+    async fn introspect(&self, body: Result<Bytes, Fault>, log: &mut RequestLog) -> Result<Response, Error> {
+        let form = self.form(body)?;
+        let (workspace, client) = match bearer(&self.head.headers) {
+            Some(key) => {
+                let Some((caller, _)) = self.person(key, log).await? else { return Err(Error::client("no such key")) };
+                (Some(caller.tenant.clone()), None)
+            }
+            None => {
+                let (client, _) = self.client(&form, log).await?;
+                if client.secret.is_none() {
+                    return Err(Error::client("introspection is for clients with a secret, and for API keys"));
+                }
+                (None, Some(client.id))
+            }
+        };
+        let facts = self.oauth.facts(&self.server.callers, form.required("token")?).await?;
+        let facts = facts.filter(|facts| {
+            client.as_ref().is_some_and(|client| *client == facts.client)
+                || workspace.as_ref().is_some_and(|workspace| *workspace == facts.workspace)
+        });
+        let answer = match facts {
+            None => json!({ "active": false }),
+            Some(facts) => json!({
+                "active": true,
+                "scope": facts.scopes.join(" "),
+                "client_id": facts.client,
+                "sub": facts.subject,
+                "workspace": facts.workspace,
+                "token_type": if facts.is_access { "Bearer" } else { "refresh_token" },
+                "iat": facts.made.0.div_euclid(1_000),
+                "exp": facts.expires.0.div_euclid(1_000),
+                "iss": self.base,
+            }),
+        };
+        Ok(secret_response(StatusCode::OK, &answer))
+    }
+
+    async fn register(&self, body: Result<Bytes, Fault>, log: &mut RequestLog) -> Result<Response, Error> {
+        let by = match bearer(&self.head.headers) {
+            None => None,
+            Some(key) => match self.person(key, log).await? {
+                Some(by) => Some(by),
+                None => return Err(Error::new("invalid_token", "this is no API key of a workspace here")),
+            },
+        };
+        let said: Metadata = serde_json::from_slice(&body?)
+            .map_err(|error| Error::new("invalid_client_metadata", format!("send JSON as RFC 7591 has it: {error}")))?;
+        let Registered { client, secret } = self.oauth.register(said, by).await?;
+        let mut answer = json!({
+            "client_id": client.id,
+            "client_id_issued_at": client.made.0.div_euclid(1_000),
+            "client_name": client.name,
+            "redirect_uris": client.redirects,
+            "grant_types": client.grants,
+            "response_types": if client.may_use(CODE_GRANT).is_ok() { vec!["code"] } else { Vec::new() },
+            "token_endpoint_auth_method": client.method,
+            "scope": client.scopes.join(" "),
+        });
+        if let Some(secret) = secret {
+            answer["client_secret"] = secret.into();
+            answer["client_secret_expires_at"] = 0.into();
+        }
+        Ok(secret_response(StatusCode::CREATED, &answer))
+    }
+
+    /// The client that asks, as it shows itself.
+    async fn client(&self, form: &Form, log: &mut RequestLog) -> Result<(Client, u64), Error> {
+        let shown = self.client_shown(form)?;
+        match self.oauth.authenticate(&self.server.callers, &shown).await {
+            Ok(found) => {
+                log.caller = Some(found.0.id.clone());
+                Ok(found)
+            }
+            Err(error) => {
+                if error.fault.is_none() {
+                    self.guessed(log)?;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn client_shown(&self, form: &Form) -> Result<Shown, Error> {
+        let in_form = Shown {
+            id: form.get("client_id").map(str::to_owned),
+            secret: form.get("client_secret").map(str::to_owned),
+        };
+        let Some(authorization) = Authorization::of(&self.head.headers) else { return Ok(in_form) };
+        let unreadable = || Error::client("the Authorization header is not Basic with a client's id and secret");
+        let (id, secret) = authorization.ok().and_then(Authorization::basic).ok_or_else(unreadable)?;
+        let plain = |text: &str| query::decode_segment(text).map(Cow::into_owned).map_err(|_| unreadable());
+        let (id, secret) = (plain(&id)?, plain(&secret)?);
+        if in_form.secret.is_some() || in_form.id.is_some_and(|other| other != id) {
+            return Err(Error::request("say who you are in one place: by HTTP Basic or in the form"));
+        }
+        Ok(Shown { id: Some(id), secret: Some(secret).filter(|secret| !secret.is_empty()) })
+    }
+
+    fn unasked(&self, unasked: Unasked, log: &mut RequestLog) -> Response {
+        match unasked {
+            Unasked::Here(error) => self.shown(&error, log),
+            Unasked::Back(error, redirect, state) => self.back(&error, &redirect, state.as_deref(), log),
+        }
+    }
+
+    /// An error as a page.
+    fn shown(&self, error: &Error, log: &mut RequestLog) -> Response {
+        note(error, log);
+        html_response(status_of(error), page::refusal(&error.description))
+    }
+
+    /// An error, told to the client by way of the person's browser.
+    fn back(&self, error: &Error, redirect: &str, state: Option<&str>, log: &mut RequestLog) -> Response {
+        note(error, log);
+        let fields = [("error", Some(error.code)), ("error_description", Some(&*error.description)), ("state", state)];
+        self.redirect(redirect, &fields)
+    }
+
+    fn redirect(&self, to: &str, fields: &[(&str, Option<&str>)]) -> Response {
+        let mut to = to.to_owned();
+        let fields = fields.iter().filter_map(|(name, value)| value.map(|value| (*name, value)));
+        for (name, value) in fields.chain([("iss", &*self.base)]) {
+            to.push(if to.contains('?') { '&' } else { '?' });
+            to.push_str(name);
+            to.push('=');
+            to.extend(url::form_urlencoded::byte_serialize(value.as_bytes()));
+        }
+        let mut response = Response::new(ResponseBody::empty());
+        *response.status_mut() = StatusCode::SEE_OTHER;
+        html::guard(response.headers_mut(), Forms::Onwards);
+        match HeaderValue::from_str(&to) {
+            Ok(to) => {
+                response.headers_mut().insert(LOCATION, to);
+            }
+            Err(_) => *response.status_mut() = StatusCode::BAD_REQUEST,
+        }
+        response
+    }
+
+    /// An error as JSON.
+    fn refused(&self, error: &Error, log: &mut RequestLog) -> Response {
+        let body = json!({ "error": error.code, "error_description": error.description });
+        let scheme = if error.code == "invalid_token" { "Bearer realm=\"oauth\"" } else { "Basic realm=\"oauth\"" };
+        let rejection = Rejection::new(status_of(error), error.description.as_str(), body.to_string())
+            .retry_after(error.fault.as_ref().and_then(|fault| fault.retry_after_s))
+            .challenge(|| HeaderValue::from_static(scheme));
+        let response = uncached(rejection.respond(log));
+        note(error, log);
+        response
+    }
+}
+
+fn note(error: &Error, log: &mut RequestLog) {
+    match &error.fault {
+        Some(fault) => log.fault(fault),
+        None => log.fault = Some(format!("{}: {}", error.code, error.description)),
+    }
+}
+
+fn status_of(error: &Error) -> StatusCode {
+    match (&error.fault, error.code) {
+        // The same as where the tokens are used.
+        (Some(fault), _) => {
+            let status = crate::aly::errors::line(fault.kind, Operation::Unknown).http;
+            StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+        }
+        (None, "invalid_client" | "invalid_token") => StatusCode::UNAUTHORIZED,
+        (None, "temporarily_unavailable") => StatusCode::SERVICE_UNAVAILABLE,
+        (None, _) => StatusCode::BAD_REQUEST,
+    }
+}
+
+fn cookie(headers: &HeaderMap) -> Option<&str> {
+    let lines = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let mut pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.find(|(name, _)| *name == COOKIE_NAME).map(|(_, value)| value)
+}
+
+/// A JSON document with a secret, which old caches must not keep, either.
+fn secret_response(status: StatusCode, value: &Value) -> Response {
+    uncached(private_json(status, value.to_string()))
+}
+
+fn uncached(mut response: Response) -> Response {
+    response.headers_mut().insert("pragma", HeaderValue::from_static("no-cache"));
+    response
+}
+
+fn html_response(status: StatusCode, page: String) -> Response {
+    // A browser that has answered goes on to the client.
+    html::response(status, page, Forms::Onwards)
+}

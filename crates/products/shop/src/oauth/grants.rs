@@ -1,0 +1,369 @@
+//! Codes and tokens: how they are given, exchanged, renewed, looked up and taken back.
+//!
+//! A code and a refresh token are good once. Whoever shows one a second time has either stolen it or been stolen from, and
+//! nobody can tell which: the grant ends, with all its tokens.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use model::{Caller, Expect, Fault, Time};
+use sha2::{Digest, Sha256};
+
+use super::clients::{OWN_GRANT, REFRESH_GRANT};
+use super::makers::Maker;
+use super::rows::{self, Access, Client, Code, Grant, REMEMBERED, TOGETHER};
+use super::{
+    ACCESS, CODE, Error, NAMED, Oauth, REFRESH, TRIES, after, draw, hex, print, same, scopes, secret, too_busy,
+};
+use gateway::callers::Callers;
+
+/// Ends that are cleared away with every grant that is made: more than one, so that they grow fewer.
+const CLEARED: u32 = 4;
+
+/// What a client gets.
+#[derive(Debug)]
+pub(super) struct Tokens {
+    pub(super) access: String,
+    pub(super) refresh: Option<String>,
+    pub(super) expires_s: u32,
+    pub(super) scopes: Vec<String>,
+    pub(super) workspace: Arc<str>,
+}
+
+/// What a person agreed to.
+pub(super) struct Agreed<'a> {
+    pub(super) client: &'a Client,
+    pub(super) redirect: &'a str,
+    pub(super) challenge: &'a str,
+    pub(super) scopes: Vec<String>,
+    pub(super) workspace: Arc<str>,
+    pub(super) subject: Arc<str>,
+    pub(super) maker: Maker,
+}
+
+/// What a client shows to fetch what was agreed to.
+pub(super) struct Fetch<'a> {
+    pub(super) code: &'a str,
+    pub(super) redirect: Option<&'a str>,
+    pub(super) verifier: &'a str,
+}
+
+/// What is told of a token that is good.
+pub(super) struct Facts {
+    pub(super) client: Arc<str>,
+    pub(super) workspace: Arc<str>,
+    pub(super) subject: Arc<str>,
+    pub(super) scopes: Vec<String>,
+    pub(super) made: Time,
+    pub(super) expires: Time,
+    pub(super) is_access: bool,
+}
+
+/// A token's two halves: which grant it is of, and what nobody else knows.
+fn grant_of(token: &str, prefix: &str) -> Option<String> {
+    let bytes = URL_SAFE_NO_PAD.decode(token.strip_prefix(prefix).filter(|text| text.len() == 64)?).ok()?;
+    bytes.get(..16).map(hex)
+}
+
+fn token(prefix: &str, grant: &[u8; 16]) -> Result<String, Fault> {
+    let mut bytes = grant.to_vec();
+    bytes.extend(draw::<32>()?);
+    Ok(format!("{prefix}{}", URL_SAFE_NO_PAD.encode(bytes)))
+}
+
+fn id_bytes(id: &str) -> Result<[u8; 16], Fault> {
+    u128::from_str_radix(id, 16).map(u128::to_be_bytes).map_err(Fault::internal)
+}
+
+impl Grant {
+    /// One more access token.
+    fn issue(&mut self, scopes: Vec<String>, now: Time, access_s: u32) -> Result<String, Fault> {
+        let text = token(ACCESS, &id_bytes(&self.id)?)?;
+        self.access.retain(|access| access.expires > now);
+        if self.access.len() >= TOGETHER {
+            self.access.remove(0);
+        }
+        self.access.push(Access { hash: print(&text), scopes, made: now, expires: after(now, access_s) });
+        Ok(text)
+    }
+
+    /// Another refresh token in the place of the one there is.
+    fn rotate(&mut self, now: Time, refresh_s: u32) -> Result<String, Fault> {
+        let text = token(REFRESH, &id_bytes(&self.id)?)?;
+        if let Some((used, _)) = self.refresh.replace((print(&text), after(now, refresh_s))) {
+            if self.rotated.len() >= REMEMBERED {
+                self.rotated.remove(0);
+            }
+            self.rotated.push(used);
+        }
+        Ok(text)
+    }
+
+    fn is_of(&self, client: &Client) -> bool {
+        self.client == client.id
+    }
+}
+
+impl Oauth {
+    /// The code for what a person agreed to.
+    pub(super) async fn agree(&self, agreed: Agreed<'_>) -> Result<String, Error> {
+        let now = self.now();
+        let (ended, all) = self.list::<Code>(rows::CODE, rows::BY_END.into(), CLEARED).await?;
+        let over: Vec<_> = ended.into_iter().filter(|(code, _)| code.expires <= now).collect();
+        if all.saturating_sub(over.len() as u64) >= self.rules.codes {
+            return Err(Error::new(
+                "temporarily_unavailable",
+                "too many codes are waiting; try again in a few minutes",
+            ));
+        }
+        let text = secret(CODE)?;
+        let Agreed { client, redirect, challenge, scopes, workspace, subject, maker } = agreed;
+        let code = Code {
+            code: print(&text),
+            client: client.id.clone(),
+            redirect: redirect.to_owned(),
+            challenge: challenge.to_owned(),
+            workspace,
+            subject,
+            scopes,
+            expires: after(now, self.rules.code_s),
+            maker: Some(maker),
+            grant: None,
+        };
+        if !self.keep(vec![rows::put_code(&code, Expect::Absent)]).await? {
+            return Err(too_busy().into());
+        }
+        for (code, version) in over {
+            self.keep(vec![rows::remove(rows::CODE, &code.code, Expect::Version(version))]).await?;
+        }
+        Ok(text)
+    }
+
+    /// Tokens for a code.
+    pub(super) async fn exchange(
+        &self,
+        callers: &Callers,
+        client: (Client, u64),
+        fetch: Fetch<'_>,
+    ) -> Result<Tokens, Error> {
+        let unknown = || Error::grant("the code is not good: it was used, has expired, or is another client's");
+        let asks = client;
+        let client = &asks.0;
+        for _ in 0..TRIES {
+            let found = self.read::<Code>(rows::CODE, &print(fetch.code)).await?;
+            let (mut code, version) = found.ok_or_else(unknown)?;
+            if code.client != client.id {
+                return Err(unknown());
+            }
+            if let Some(grant) = &code.grant {
+                self.end(grant).await?;
+                return Err(Error::grant("the code was used before: its tokens are revoked, ask the person again"));
+            }
+            let now = self.now();
+            if code.expires <= now || fetch.redirect.is_some_and(|redirect| redirect != code.redirect) {
+                return Err(unknown());
+            }
+            let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest(fetch.verifier));
+            if !same(&challenge, &code.challenge) {
+                return Err(Error::grant("code_verifier is not what code_challenge was made of"));
+            }
+            if !self.is_code_good(callers, &code).await? {
+                return Err(Error::grant(
+                    "the key that the person agreed with is not good any more; ask the person again",
+                ));
+            }
+            self.stays(&asks).await?;
+            let mut grant = Grant {
+                id: hex(&draw::<16>()?),
+                client: client.id.clone(),
+                workspace: code.workspace.clone(),
+                subject: code.subject.clone(),
+                scopes: code.scopes.clone(),
+                maker: code.maker.clone(),
+                made: now,
+                access: Vec::new(),
+                refresh: None,
+                rotated: Vec::new(),
+            };
+            let access = grant.issue(grant.scopes.clone(), now, self.rules.access_s)?;
+            let renews = client.may_use(REFRESH_GRANT).is_ok();
+            let refresh = if renews { Some(grant.rotate(now, self.rules.refresh_s)?) } else { None };
+            code.grant = Some(grant.id.clone());
+            let changes =
+                vec![rows::put_grant(&grant, Expect::Absent), rows::put_code(&code, Expect::Version(version))];
+            if self.keep(changes).await? {
+                self.tidy(&grant).await?;
+                let Grant { scopes, workspace, .. } = grant;
+                return Ok(Tokens { access, refresh, expires_s: self.rules.access_s, scopes, workspace });
+            }
+        }
+        Err(too_busy().into())
+    }
+
+    /// A token for the client itself.
+    pub(super) async fn own_token(&self, client: (Client, u64), scope: Option<&str>) -> Result<Tokens, Error> {
+        let (client, _) = client;
+        client.may_use(OWN_GRANT)?;
+        let Some(workspace) = client.workspace.clone().filter(|_| client.secret.is_some()) else {
+            return Err(Error::new("unauthorized_client", "the client belongs to no workspace"));
+        };
+        let (scopes, now) = (client.asked(scope)?, self.now());
+        let mut grant = Grant {
+            id: hex(&draw::<16>()?),
+            client: client.id.clone(),
+            workspace: workspace.clone(),
+            subject: client.id.clone(),
+            scopes: scopes.clone(),
+            maker: client.maker.clone(),
+            made: now,
+            access: Vec::new(),
+            refresh: None,
+            rotated: Vec::new(),
+        };
+        let access = grant.issue(scopes.clone(), now, self.rules.access_s)?;
+        if !self.keep(vec![rows::put_grant(&grant, Expect::Absent)]).await? {
+            return Err(too_busy().into());
+        }
+        self.tidy(&grant).await?;
+        Ok(Tokens { access, refresh: None, expires_s: self.rules.access_s, scopes, workspace })
+    }
+
+    /// Other tokens for a refresh token, which is used up by it.
+    pub(super) async fn renew(
+        &self,
+        callers: &Callers,
+        client: (Client, u64),
+        refresh: &str,
+        scope: Option<&str>,
+    ) -> Result<Tokens, Error> {
+        let unknown =
+            || Error::grant("the refresh token is not good: it has expired, was revoked or is another client's");
+        let id = grant_of(refresh, REFRESH).ok_or_else(unknown)?;
+        let hash = print(refresh);
+        for _ in 0..TRIES {
+            let (mut grant, version) = self.read::<Grant>(rows::GRANT, &id).await?.ok_or_else(unknown)?;
+            if !grant.is_of(&client.0) {
+                return Err(unknown());
+            }
+            if grant.rotated.iter().any(|used| same(used, &hash)) {
+                self.end(&id).await?;
+                let message = "the refresh token was used before: its tokens are revoked, ask the person again";
+                return Err(Error::grant(message));
+            }
+            let now = self.now();
+            if !grant.refresh.as_ref().is_some_and(|(kept, end)| same(kept, &hash) && *end > now) {
+                return Err(unknown());
+            }
+            if !self.holds(callers, &grant).await? {
+                self.end(&id).await?;
+                return Err(unknown());
+            }
+            let narrowed = match scope.filter(|scope| !scope.trim().is_empty()) {
+                Some(scope) => scopes(scope)?,
+                None => grant.scopes.clone(),
+            };
+            if let Some(more) = narrowed.iter().find(|scope| !grant.scopes.contains(scope)) {
+                return Err(Error::scope(format!("nobody agreed to {more}")));
+            }
+            self.stays(&client).await?;
+            let access = grant.issue(narrowed.clone(), now, self.rules.access_s)?;
+            let refresh = grant.rotate(now, self.rules.refresh_s)?;
+            if self.keep(vec![rows::put_grant(&grant, Expect::Version(version))]).await? {
+                return Ok(Tokens {
+                    access,
+                    refresh: Some(refresh),
+                    expires_s: self.rules.access_s,
+                    scopes: narrowed,
+                    workspace: grant.workspace,
+                });
+            }
+        }
+        Err(too_busy().into())
+    }
+
+    /// Takes a token back, if it is the client's: an access token alone, a refresh token with all the others.
+    pub(super) async fn revoke(&self, client: &Client, token: &str) -> Result<(), Error> {
+        let hash = print(token);
+        if let Some(id) = grant_of(token, REFRESH) {
+            let found = self.read::<Grant>(rows::GRANT, &id).await?;
+            let known = found.is_some_and(|(grant, _)| {
+                let current = grant.refresh.iter().map(|(hash, _)| hash);
+                grant.is_of(client) && current.chain(&grant.rotated).any(|kept| same(kept, &hash))
+            });
+            if known {
+                self.end(&id).await?;
+            }
+            return Ok(());
+        }
+        let Some(id) = grant_of(token, ACCESS) else { return Ok(()) };
+        for _ in 0..TRIES {
+            let Some((mut grant, version)) = self.read::<Grant>(rows::GRANT, &id).await? else { return Ok(()) };
+            let before = grant.access.len();
+            grant.access.retain(|access| !same(&access.hash, &hash));
+            if !grant.is_of(client) || grant.access.len() == before {
+                return Ok(());
+            }
+            let change = if grant.access.is_empty() && grant.refresh.is_none() {
+                rows::remove(rows::GRANT, &id, Expect::Version(version))
+            } else {
+                rows::put_grant(&grant, Expect::Version(version))
+            };
+            if self.keep(vec![change]).await? {
+                return Ok(());
+            }
+        }
+        Err(too_busy().into())
+    }
+
+    /// What a token is good for, if it is.
+    pub(super) async fn facts(&self, callers: &Callers, token: &str) -> Result<Option<Facts>, Fault> {
+        let is_access = token.starts_with(ACCESS);
+        let prefix = if is_access { ACCESS } else { REFRESH };
+        let Some(id) = grant_of(token, prefix) else { return Ok(None) };
+        let Some((grant, _)) = self.read::<Grant>(rows::GRANT, &id).await? else { return Ok(None) };
+        let (hash, now) = (print(token), self.now());
+        let good = if is_access {
+            let access = grant.access.iter().find(|access| same(&access.hash, &hash));
+            access.map(|access| (access.scopes.clone(), access.made, access.expires))
+        } else {
+            let refresh = grant.refresh.as_ref().filter(|(kept, _)| same(kept, &hash));
+            refresh.map(|(_, end)| (grant.scopes.clone(), grant.made, *end))
+        };
+        let Some((scopes, made, expires)) = good.filter(|(_, _, expires)| *expires > now) else { return Ok(None) };
+        if !self.holds(callers, &grant).await? {
+            return Ok(None);
+        }
+        let Grant { client, workspace, subject, .. } = grant;
+        Ok(Some(Facts { client, workspace, subject, scopes, made, expires, is_access }))
+    }
+
+    pub(super) async fn by_access(&self, callers: &Callers, token: &str) -> Result<Option<Arc<Caller>>, Fault> {
+        let facts = self.facts(callers, token).await?.filter(|facts| facts.is_access);
+        Ok(facts.map(|facts| {
+            let name = format!("{NAMED}{}", facts.subject).into();
+            let scopes = facts.scopes.as_slice().into();
+            Arc::new(Caller { tenant: facts.workspace, name, authenticated: true, scopes })
+        }))
+    }
+
+    /// Ends a grant, whatever it has become meanwhile.
+    pub(super) async fn end(&self, grant: &str) -> Result<(), Fault> {
+        self.keep(vec![rows::remove(rows::GRANT, grant, Expect::Any)]).await.map(drop)
+    }
+
+    /// Clears away what has ended, and what one person has too much of.
+    async fn tidy(&self, new: &Grant) -> Result<(), Fault> {
+        let now = self.now();
+        let (ended, _) = self.list::<Grant>(rows::GRANT, rows::BY_END.into(), CLEARED).await?;
+        let (oldest, all) = self.list::<Grant>(rows::GRANT, rows::of_person(new), CLEARED).await?;
+        let over = ended.into_iter().filter(|(grant, _)| grant.expires() <= now);
+        let many = oldest.into_iter().take(all.saturating_sub(u64::from(self.rules.grants)) as usize);
+        for (grant, version) in over.chain(many) {
+            if grant.id != new.id {
+                self.keep(vec![rows::remove(rows::GRANT, &grant.id, Expect::Version(version))]).await?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,284 @@
+//! Carts at work.
+
+use std::sync::Arc;
+
+use engine::{Along, Unmoved};
+use ledger::records::read_fault;
+use ledger::{FreshKey, PriorUse};
+use model::RecordChange;
+use model::ports::store::Conflict;
+use serde::{Deserialize, Serialize};
+use shop_rules::{
+    Act, Cart, CartToken, Place, ProductId, Site, Slug, Totals, VariantChoice, VariantId, checkout, coupon,
+};
+
+use crate::service::records;
+use crate::service::{Caller, Error, Once, Shop, ShopEntity, secret};
+
+pub(crate) const ATTEMPTS: u32 = 32;
+/// Most open carts of a site, so that carts cannot fill the store.
+const MOST_OPEN: u64 = 100_000;
+/// How long a count of them is believed.
+const COUNTED_MS: i64 = 5_000;
+
+/// A cart, whose token the caller has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenCart {
+    pub token: CartToken,
+    pub cart: Cart,
+    pub totals: Totals,
+}
+
+/// A caller's change of a cart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CartChange {
+    Add { product: ProductId, which: VariantChoice, quantity: u32 },
+    Update { product: ProductId, variant: Option<VariantId>, quantity: u32 },
+    Remove { product: ProductId, variant: Option<VariantId> },
+    Clear,
+    Coupon { code: String },
+    NoCoupon,
+    Email { address: String },
+    Cancel,
+}
+
+/// The result of a request. A token is not stored: it is derived from the random text, with the server's secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Made {
+    Cart { drawn: String },
+    Changed,
+    Session { drawn: String },
+    Order,
+}
+
+/// The scope of idempotency keys: the keys of a workspace, or of a token's holder, mean nothing elsewhere.
+pub(crate) enum KeyScope<'a> {
+    Workspace(&'a Caller),
+    Token(&'a str),
+}
+
+impl Shop {
+    pub(crate) async fn once(
+        &self,
+        whose: &KeyScope<'_>,
+        once: Option<&Once>,
+    ) -> Result<Result<Option<FreshKey>, Made>, Error> {
+        let Some(once) = once else { return Ok(Ok(None)) };
+        let whose: &[&str] = match whose {
+            KeyScope::Workspace(caller) => &["workspace", caller.workspace.as_str()],
+            KeyScope::Token(key) => &["token", key],
+        };
+        match records::USED_KEYS.lookup(self.store(), whose, once, self.engine().keys_since()).await? {
+            PriorUse::Unused(fresh) => Ok(Ok(Some(fresh))),
+            PriorUse::Same(made) => Ok(Err(made)),
+            PriorUse::Different => Err(Error::KeyReused),
+        }
+    }
+
+    /// A new cart. A repeat is known only of a caller that is: what two strangers call the same is not.
+    pub async fn create_cart(
+        &self,
+        caller: Option<&Caller>,
+        slug: &Slug,
+        once: Option<Once>,
+    ) -> Result<OpenCart, Error> {
+        let site = self.site(slug).await?;
+        if caller.is_some_and(|caller| caller.workspace != site.workspace) {
+            return Err(Error::Workspace);
+        }
+        let known = async || match caller {
+            Some(caller) => self.once(&KeyScope::Workspace(caller), once.as_ref()).await,
+            None => Ok(Ok(None)),
+        };
+        let token_of = |drawn: &str| Ok::<_, Error>(CartToken::draw(self.shared.secret.told(&["cart", drawn])?));
+        let fresh = match known().await? {
+            Ok(fresh) => fresh,
+            Err(Made::Cart { drawn }) => return self.cart(slug, &token_of(&drawn)?).await,
+            Err(Made::Changed | Made::Session { .. } | Made::Order) => return Err(Error::KeyReused),
+        };
+        let drawn = secret::draw_text()?;
+        let token = token_of(&drawn)?;
+        self.room_for_a_cart(slug).await?;
+        let now = self.now();
+        let cart = Cart::open(&site, now, &self.config().rules);
+        let mut records = vec![records::put_cart(&token.key(), &cart, 0)];
+        records.extend(fresh.map(|fresh| fresh.used_for(Made::Cart { drawn }, now)));
+        match self.engine().keep(Along { records, ..Along::default() }).await {
+            Ok(()) => {}
+            Err(Unmoved::Met(Conflict::Record(kind, ..))) if records::USED_KEYS.is(&kind) => {
+                // The same request was faster.
+                return match known().await? {
+                    Err(Made::Cart { drawn }) => self.cart(slug, &token_of(&drawn)?).await,
+                    Ok(_) | Err(Made::Changed | Made::Session { .. } | Made::Order) => {
+                        Err(shop_rules::Error::Changed.into())
+                    }
+                };
+            }
+            Err(unmoved) => return Err(unmoved.into()),
+        }
+        self.shared.alarm.notify_one();
+        let totals = cart.totals(&site.terms, now)?;
+        Ok(OpenCart { token, cart, totals })
+    }
+
+    async fn room_for_a_cart(&self, site: &Slug) -> Result<(), Error> {
+        let now = self.now();
+        let known = self.shared.open.lock().get(site).copied();
+        let open = match known {
+            Some((open, at)) if now.0.saturating_sub(at.0) < COUNTED_MS => (open + 1, at),
+            Some(_) | None => (self.count(records::CARTS, records::of_site(site)).await? + 1, now),
+        };
+        self.shared.open.lock().insert(site.clone(), open);
+        if open.0 > MOST_OPEN { Err(Error::TooManyCarts) } else { Ok(()) }
+    }
+
+    /// A cart as it is kept, and its version. One that is over is ended first.
+    pub(crate) async fn read_cart(&self, site: &Slug, key: &Arc<str>) -> Result<(Cart, u64), Error> {
+        for _ in 0..ATTEMPTS {
+            let found = self.read(records::CARTS, key.clone()).await?;
+            // A cart of another site is none.
+            let Some((cart, version)) = found.filter(|(cart, _)| cart.site == *site) else {
+                return Err(Error::Unknown(ShopEntity::Cart));
+            };
+            if !cart.is_over(self.now()) {
+                return Ok((cart, version));
+            }
+            self.expire(key).await?;
+        }
+        Err(shop_rules::Error::Changed.into())
+    }
+
+    pub async fn cart(&self, slug: &Slug, token: &CartToken) -> Result<OpenCart, Error> {
+        let site = self.site(slug).await?;
+        let (cart, _) = self.read_cart(slug, &token.key()).await?;
+        let totals = cart.totals(&site.terms, self.now())?;
+        Ok(OpenCart { token: token.clone(), cart, totals })
+    }
+
+    /// The site of a cart, for a holder of its token.
+    pub async fn site_of_cart(&self, token: &CartToken) -> Result<Slug, Error> {
+        let found = self.read(records::CARTS, token.key()).await?;
+        found.map(|(cart, _)| cart.site).ok_or(Error::Unknown(ShopEntity::Cart))
+    }
+
+    pub async fn change_cart(
+        &self,
+        slug: &Slug,
+        token: &CartToken,
+        change: &CartChange,
+        once: Option<Once>,
+    ) -> Result<OpenCart, Error> {
+        let site = self.site(slug).await?;
+        let key = token.key();
+        let fresh = match self.once(&KeyScope::Token(&key), once.as_ref()).await? {
+            Ok(fresh) => fresh,
+            Err(Made::Changed) => return self.cart(slug, token).await,
+            Err(Made::Cart { .. } | Made::Session { .. } | Made::Order) => return Err(Error::KeyReused),
+        };
+        for _ in 0..ATTEMPTS {
+            let (cart, version) = self.read_cart(slug, &key).await?;
+            let act = self.act_of(&site, &cart, change).await?;
+            let now = self.now();
+            let cart = cart.act(act, now, &self.config().rules)?;
+            let mut records = vec![records::put_cart(&key, &cart, version)];
+            records.extend(fresh.as_ref().map(|fresh| fresh.used_for(Made::Changed, now)));
+            match self.engine().keep(Along { records, ..Along::default() }).await {
+                Ok(()) => {
+                    let totals = cart.totals(&site.terms, now)?;
+                    return Ok(OpenCart { token: token.clone(), cart, totals });
+                }
+                Err(Unmoved::Met(Conflict::Record(kind, ..))) if records::USED_KEYS.is(&kind) => {
+                    return match self.once(&KeyScope::Token(&key), once.as_ref()).await? {
+                        Err(Made::Changed) => self.cart(slug, token).await,
+                        Ok(_) | Err(Made::Cart { .. } | Made::Session { .. } | Made::Order) => {
+                            Err(shop_rules::Error::Changed.into())
+                        }
+                    };
+                }
+                Err(Unmoved::Met(Conflict::Record(..))) => {}
+                Err(unmoved) => return Err(unmoved.into()),
+            }
+        }
+        Err(shop_rules::Error::Changed.into())
+    }
+
+    /// A change with what the rules have to know for it.
+    async fn act_of(&self, site: &Site, cart: &Cart, change: &CartChange) -> Result<Act, Error> {
+        Ok(match change {
+            CartChange::Add { product, which, quantity } => {
+                let goods = self.product(&site.slug, product).await?;
+                let variant = goods.product.variant(which)?;
+                let place = goods.product.variants.iter().position(|known| known.id == variant.id);
+                let left = place.and_then(|place| goods.left.get(place).copied().flatten());
+                Act::Add { item: goods.product.item(variant, *quantity), left }
+            }
+            CartChange::Update { product, variant, quantity } => {
+                let mut items = cart.items.iter().filter(|item| {
+                    item.product == *product && variant.as_ref().is_none_or(|variant| item.variant == *variant)
+                });
+                let left = match items.next().filter(|item| item.counted) {
+                    Some(item) => Some(self.left(&site.slug, item).await?),
+                    None => None,
+                };
+                let (product, variant) = (product.clone(), variant.clone());
+                Act::Update { product, variant, quantity: *quantity, left }
+            }
+            CartChange::Remove { product, variant } => {
+                Act::Remove { product: product.clone(), variant: variant.clone() }
+            }
+            CartChange::Clear => Act::Clear,
+            CartChange::Coupon { code } => {
+                let code = coupon::code(code)?;
+                let found = self.coupon(&site.slug, &code).await?;
+                let (coupon, _) = found.ok_or_else(|| shop_rules::Error::NoCoupon(code.to_string()))?;
+                Act::Coupon(coupon)
+            }
+            CartChange::NoCoupon => Act::NoCoupon,
+            CartChange::Email { address } => Act::Email(address.as_str().into()),
+            CartChange::Cancel => Act::Cancel,
+        })
+    }
+
+    async fn left(&self, site: &Slug, item: &shop_rules::Item) -> Result<u64, Error> {
+        let account = checkout::unit_of(site, item).account(Place::Available);
+        let left = self.engine().store().balances(vec![account]).await.map_err(read_fault)?;
+        Ok(left.first().map_or(0, |n| u64::try_from(*n).unwrap_or_default()))
+    }
+
+    /// Expires a cart with its checkout. A concurrent change has done it already, or made it needless.
+    pub(crate) async fn expire(&self, key: &Arc<str>) -> Result<(), Error> {
+        let Some((cart, version)) = self.read(records::CARTS, key.clone()).await? else { return Ok(()) };
+        let session = match &cart.session {
+            Some(id) => self.read_session(id).await?,
+            None => None,
+        };
+        let Some(step) = checkout::expire(&cart, session.as_ref().map(|(row, _)| row), self.now()) else {
+            return Ok(());
+        };
+        let versions = (version, session.map_or(0, |(_, version)| version));
+        match self.carry(key, &step, versions, Vec::new()).await {
+            Ok(()) | Err(Unmoved::Met(Conflict::Record(..) | Conflict::Entry(_))) => Ok(()),
+            Err(unmoved) => Err(unmoved.into()),
+        }
+    }
+
+    /// Commits a step. The first record is read back where the outcome of the commit is unknown.
+    pub(crate) async fn carry(
+        &self,
+        key: &Arc<str>,
+        step: &shop_rules::Step,
+        (cart_version, session_version): (u64, u64),
+        beside: Vec<RecordChange>,
+    ) -> Result<(), Unmoved> {
+        let mut records = Vec::new();
+        records.extend(step.order.as_ref().map(|order| records::put_order(order, 0)));
+        records.extend(step.session.as_ref().map(|session| records::put_session(session, session_version)));
+        records.push(records::put_cart(key, &step.cart, cart_version));
+        records.extend(beside);
+        let stock = step.stock.as_ref().and_then(|moves| moves.entry(step.cart.updated_at));
+        let money = step.money.as_ref().map(ledger::entry::entry);
+        let entries = stock.into_iter().chain(money).collect();
+        self.engine().keep(Along { records, entries, ..Along::default() }).await
+    }
+}

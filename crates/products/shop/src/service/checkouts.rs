@@ -1,0 +1,209 @@
+//! From a cart to an order. Stock is set aside by an entry of the journal that leaves no account below zero, so that of
+//! any number who come for the last pieces just as many get one, at the first attempt.
+
+use engine::Unmoved;
+use ledger::FreshKey;
+use ledger::records::unchanged;
+use model::ports::store::Conflict;
+use shop_rules::{
+    Buyer, CartToken, CheckoutInputs, ConfirmationToken, Order, Product, Session, SessionId, SessionStatus, Slug, Step,
+    Unit, checkout,
+};
+
+use crate::service::carts::{ATTEMPTS, KeyScope, Made};
+use crate::service::records;
+use crate::service::{Error, Once, Shop, ShopEntity, secret};
+
+/// A checkout that was begun. The token is told here and nowhere else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenCheckout {
+    pub session: Session,
+    pub token: ConfirmationToken,
+    /// The address of its completion.
+    pub complete_url: String,
+}
+
+/// The error for goods or coupons that are used up.
+fn short(step: &Step, account: &str, on_it: i64) -> shop_rules::Error {
+    let left = u64::try_from(on_it).unwrap_or_default();
+    match Unit::of_account(account) {
+        Some((Unit::Variant { product, variant, .. }, _)) => {
+            let item = step.cart.items.iter().find(|item| item.product == product && item.variant == variant);
+            shop_rules::Error::OutOfStock {
+                what: item.map_or_else(|| product.to_string(), |item| item.name.to_string()),
+                left,
+            }
+        }
+        Some((Unit::Coupon { code, .. }, _)) => shop_rules::Error::CouponUsedUp(code.to_string()),
+        None => shop_rules::Error::Changed,
+    }
+}
+
+impl Shop {
+    fn begun(&self, session: Session, token: ConfirmationToken) -> OpenCheckout {
+        let complete_url = self.url(&format!("/checkout/{}?token={}", session.id, token.as_str()));
+        OpenCheckout { session, token, complete_url }
+    }
+
+    /// Begins a checkout: prices are looked at again, stock is set aside.
+    pub async fn checkout(&self, slug: &Slug, cart: &CartToken, once: Option<Once>) -> Result<OpenCheckout, Error> {
+        let site = self.site(slug).await?;
+        let key = cart.key();
+        let token_of =
+            |drawn: &str| Ok::<_, Error>(ConfirmationToken::draw(self.shared.secret.told(&["checkout", drawn])?));
+        let again = async |drawn: &str| {
+            let token = token_of(drawn)?;
+            match self.read_session(&token.session()).await? {
+                Some((session, _)) => Ok(self.begun(session, token)),
+                None => Err(Error::Unknown(ShopEntity::Session)),
+            }
+        };
+        let fresh = match self.once(&KeyScope::Token(&key), once.as_ref()).await? {
+            Ok(fresh) => fresh,
+            Err(Made::Session { drawn }) => return again(&drawn).await,
+            Err(Made::Cart { .. } | Made::Changed | Made::Order) => return Err(Error::KeyReused),
+        };
+        let drawn = secret::draw_text()?;
+        let token = token_of(&drawn)?;
+        for _ in 0..ATTEMPTS {
+            let (cart, version) = self.read_cart(slug, &key).await?;
+            let rows = self.product_rows(slug, cart.items.iter().map(|item| &item.product)).await?;
+            let coupon = match &cart.coupon {
+                Some(had) => self.coupon(slug, &had.code).await?,
+                None => None,
+            };
+            let products: Vec<Product> = rows.values().map(|(product, _)| product.clone()).collect();
+            let ground = CheckoutInputs {
+                site: &site,
+                key: key.clone(),
+                products: &products,
+                coupon: coupon.as_ref().map(|(coupon, _)| coupon),
+            };
+            let now = self.now();
+            let step = match checkout::begin(&cart, &ground, &token, now, &self.config().rules) {
+                Ok(step) => step,
+                // The same request may have been faster.
+                Err(refusal) => {
+                    return match self.once(&KeyScope::Token(&key), once.as_ref()).await? {
+                        Err(Made::Session { drawn }) => again(&drawn).await,
+                        Ok(_) | Err(Made::Cart { .. } | Made::Changed | Made::Order) => Err(refusal.into()),
+                    };
+                }
+            };
+            // The rows that the prices were computed from.
+            let mut beside: Vec<_> = rows
+                .values()
+                .map(|(product, version)| {
+                    records::PRODUCTS.leave(records::product_key(slug, &product.id), unchanged(*version))
+                })
+                .collect();
+            beside.extend(coupon.as_ref().map(|(coupon, version)| {
+                records::COUPONS.leave(records::coupon_key(slug, &coupon.code), unchanged(*version))
+            }));
+            beside.extend(fresh.as_ref().map(|fresh| fresh.used_for(Made::Session { drawn: drawn.clone() }, now)));
+            match self.carry(&key, &step, (version, 0), beside).await {
+                Ok(()) => {
+                    self.shared.alarm.notify_one();
+                    let session = step.session.ok_or(Error::Unknown(ShopEntity::Session))?;
+                    return Ok(self.begun(session, token));
+                }
+                Err(Unmoved::Met(Conflict::Funds(account, on_it))) => return Err(short(&step, &account, on_it).into()),
+                Err(Unmoved::Met(Conflict::Record(..))) => {}
+                Err(unmoved) => return Err(unmoved.into()),
+            }
+        }
+        Err(shop_rules::Error::Changed.into())
+    }
+
+    /// A checkout, for a holder of its token.
+    pub async fn session(&self, id: &SessionId, token: &ConfirmationToken) -> Result<Session, Error> {
+        if token.session() != *id {
+            return Err(Error::Unknown(ShopEntity::Session));
+        }
+        let (session, _) = self.read_session(id).await?.ok_or(Error::Unknown(ShopEntity::Session))?;
+        // That its time is over is told at once, and done by the clock.
+        let over = session.status == SessionStatus::Open && session.expires_at <= self.now();
+        Ok(if over { Session { status: SessionStatus::Expired, ..session } } else { session })
+    }
+
+    /// Completes a checkout: money is taken, what was set aside is sold, and there is an order. A token does this once.
+    pub async fn complete(
+        &self,
+        id: &SessionId,
+        token: &ConfirmationToken,
+        buyer: &Buyer,
+        once: Option<Once>,
+    ) -> Result<Order, Error> {
+        if token.session() != *id {
+            return Err(Error::Unknown(ShopEntity::Session));
+        }
+        let fresh = match self.once(&KeyScope::Token(id.as_str()), once.as_ref()).await? {
+            Ok(fresh) => fresh,
+            Err(Made::Order) => return self.made_order(id).await,
+            Err(Made::Cart { .. } | Made::Changed | Made::Session { .. }) => return Err(Error::KeyReused),
+        };
+        let buyer = buyer.check()?;
+        let (session, _) = self.read_session(id).await?.ok_or(Error::Unknown(ShopEntity::Session))?;
+        session.is_open(self.now())?;
+        let paid = self.shared.payments.take(&session, &buyer).await?;
+        let done = self.sell(id, &buyer, &paid, fresh.as_ref()).await;
+        if done.is_err() {
+            // A concurrent completion may have sold it with this payment.
+            let sold = self.read_order(&id.order()).await?.is_some_and(|(order, _)| order.paid == paid);
+            if !sold {
+                self.shared.payments.give_back(&session, &paid).await;
+            }
+            if let (true, Err(Made::Order)) = (sold, self.once(&KeyScope::Token(id.as_str()), once.as_ref()).await?) {
+                return self.made_order(id).await;
+            }
+        }
+        done
+    }
+
+    async fn made_order(&self, id: &SessionId) -> Result<Order, Error> {
+        let found = self.read_order(&id.order()).await?;
+        found.map(|(order, _)| order).ok_or(Error::Unknown(ShopEntity::Order))
+    }
+
+    async fn sell(
+        &self,
+        id: &SessionId,
+        buyer: &Buyer,
+        paid: &shop_rules::Paid,
+        fresh: Option<&FreshKey>,
+    ) -> Result<Order, Error> {
+        for _ in 0..ATTEMPTS {
+            let (session, session_version) = self.read_session(id).await?.ok_or(Error::Unknown(ShopEntity::Session))?;
+            let found = self.read(records::CARTS, session.cart.clone()).await?;
+            let (cart, version) = found.ok_or(Error::Unknown(ShopEntity::Cart))?;
+            let now = self.now();
+            let step = session.complete(&cart, buyer, paid.clone(), now)?;
+            let beside = fresh.map(|fresh| fresh.used_for(Made::Order, now)).into_iter().collect();
+            match self.carry(&session.cart, &step, (version, session_version), beside).await {
+                Ok(()) => return step.order.ok_or(Error::Unknown(ShopEntity::Order)),
+                Err(Unmoved::Met(Conflict::Record(..) | Conflict::Entry(_))) => {}
+                Err(unmoved) => return Err(unmoved.into()),
+            }
+        }
+        Err(shop_rules::Error::Changed.into())
+    }
+
+    /// The buyer thinks better of it: the goods are for sale again, and the cart can change.
+    pub async fn cancel_checkout(&self, id: &SessionId, token: &ConfirmationToken) -> Result<Session, Error> {
+        if token.session() != *id {
+            return Err(Error::Unknown(ShopEntity::Session));
+        }
+        for _ in 0..ATTEMPTS {
+            let (session, session_version) = self.read_session(id).await?.ok_or(Error::Unknown(ShopEntity::Session))?;
+            let found = self.read(records::CARTS, session.cart.clone()).await?;
+            let (cart, version) = found.ok_or(Error::Unknown(ShopEntity::Cart))?;
+            let step = session.cancel(&cart, self.now(), &self.config().rules)?;
+            match self.carry(&session.cart, &step, (version, session_version), Vec::new()).await {
+                Ok(()) => return step.session.ok_or(Error::Unknown(ShopEntity::Session)),
+                Err(Unmoved::Met(Conflict::Record(..) | Conflict::Entry(_))) => {}
+                Err(unmoved) => return Err(unmoved.into()),
+            }
+        }
+        Err(shop_rules::Error::Changed.into())
+    }
+}

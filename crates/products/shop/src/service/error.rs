@@ -1,0 +1,89 @@
+//! Errors of the shop, with all facts that a wire needs; each wire has its own codes for them.
+
+use engine::Unmoved;
+use model::{Fault, Kind};
+use shop_rules::import::Wrong;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A rule of the shop.
+    #[error("{0}")]
+    Rule(#[from] shop_rules::Error),
+    #[error("there is no such {}", .0.name())]
+    Unknown(ShopEntity),
+    /// A catalogue with faults: nothing of it was taken.
+    #[error("{}", told(.0))]
+    Catalogue(Vec<Wrong>),
+    /// The message cannot be read.
+    #[error("{0}")]
+    Unread(#[from] shop_rules::Unread),
+    /// The skill needs a credential.
+    #[error("this needs a credential of the store's workspace, good for {0}")]
+    Unauthenticated(&'static str),
+    /// The credential is not good for it.
+    #[error("the credential is not good for {0}; use one with this scope")]
+    Scope(&'static str),
+    /// The credential belongs to another workspace.
+    #[error("the credential belongs to another workspace than the store")]
+    Workspace,
+    /// The same idempotency key with another request.
+    #[error("this idempotency key was used with another request; use a new key for a new request")]
+    KeyReused,
+    #[error("there are too many open carts at this store; try again later")]
+    TooManyCarts,
+    #[error("{0}")]
+    Fault(Fault),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ShopEntity {
+    Site,
+    Product,
+    Cart,
+    Session,
+    Order,
+}
+
+impl ShopEntity {
+    pub fn name(self) -> &'static str {
+        match self {
+            ShopEntity::Site => "store",
+            ShopEntity::Product => "product",
+            ShopEntity::Cart => "cart",
+            ShopEntity::Session => "checkout",
+            ShopEntity::Order => "order",
+        }
+    }
+}
+
+fn told(wrong: &[Wrong]) -> String {
+    wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Error {
+        Error::Fault(fault)
+    }
+}
+impl From<Unmoved> for Error {
+    fn from(unmoved: Unmoved) -> Error {
+        Error::Fault(unmoved.into())
+    }
+}
+
+/// For callers that answer with faults, such as before a task exists.
+impl From<Error> for Fault {
+    fn from(refused: Error) -> Fault {
+        let words = refused.to_string();
+        let kind = match refused {
+            Error::Fault(fault) => return fault,
+            Error::Unread(unread) => return Fault::params(unread.field(), words),
+            Error::Rule(_) | Error::Unknown(_) | Error::Catalogue(_) => Kind::InvalidParams,
+            Error::Unauthenticated(_) => Kind::Unauthenticated,
+            Error::Scope(_) | Error::Workspace => Kind::Forbidden,
+            Error::KeyReused => Kind::KeyReused,
+            Error::TooManyCarts => Kind::Unavailable,
+        };
+        Fault::new(kind, words)
+    }
+}

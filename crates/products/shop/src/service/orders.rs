@@ -1,0 +1,100 @@
+//! Orders at work.
+
+use engine::{Along, Unmoved};
+use ledger::records::decode;
+use model::ports::store::Conflict;
+use shop_rules::{ConfirmationToken, Order, OrderAct, OrderId, Product, Session, Slug};
+
+use crate::service::carts::{ATTEMPTS, KeyScope, Made};
+use crate::service::records;
+use crate::service::{Caller, Error, Once, Shop, ShopEntity};
+
+/// The purchase behind a confirmation token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Bought {
+    /// An order, and those of its products that are still there.
+    Order { order: Box<Order>, products: Vec<Product> },
+    /// A checkout that came to no order, or has not yet.
+    NotYet(Box<Session>),
+}
+
+impl Shop {
+    /// The purchase of a token's holder.
+    pub async fn order(&self, token: &ConfirmationToken) -> Result<Bought, Error> {
+        let id = token.session();
+        if let Some((order, _)) = self.read_order(&id.order()).await? {
+            let rows = self.product_rows(&order.site, order.lines.iter().map(|line| &line.item.product)).await?;
+            let products =
+                order.lines.iter().filter_map(|line| rows.get(&line.item.product)).map(|(row, _)| row.clone());
+            let mut shown: Vec<Product> = Vec::new();
+            for product in products {
+                if !shown.iter().any(|known| known.id == product.id) {
+                    shown.push(product);
+                }
+            }
+            return Ok(Bought::Order { order: Box::new(order), products: shown });
+        }
+        let session = self.session(&id, token).await.map_err(|refused| match refused {
+            Error::Unknown(ShopEntity::Session) => Error::Unknown(ShopEntity::Order),
+            refused => refused,
+        })?;
+        Ok(Bought::NotYet(Box::new(session)))
+    }
+
+    /// Orders of a site, the newest first, for those of its workspace.
+    pub async fn orders(
+        &self,
+        caller: &Caller,
+        slug: &Slug,
+        after: Option<(i64, OrderId)>,
+        limit: u32,
+    ) -> Result<Vec<Order>, Error> {
+        if self.site(slug).await?.workspace != caller.workspace {
+            return Err(Error::Workspace);
+        }
+        let after = after.map(|(rank, id)| (rank, id.0));
+        let (list, limit) = (records::of_site(slug), limit.clamp(1, 100));
+        let page = records::ORDERS.records(self.store(), list, after, limit).await?;
+        page.records.iter().map(|(record, _)| Ok(decode(&record.body)?)).collect()
+    }
+
+    /// Performs a shop's action on one of its orders.
+    pub async fn act_on_order(&self, caller: &Caller, id: &OrderId, act: &OrderAct) -> Result<Order, Error> {
+        self.act_on_order_once(caller, id, act, None).await
+    }
+
+    /// The same; with `once`, a repeat sends nothing a second time.
+    pub async fn act_on_order_once(
+        &self,
+        caller: &Caller,
+        id: &OrderId,
+        act: &OrderAct,
+        once: Option<Once>,
+    ) -> Result<Order, Error> {
+        for _ in 0..ATTEMPTS {
+            let fresh = match self.once(&KeyScope::Workspace(caller), once.as_ref()).await? {
+                Ok(fresh) => fresh,
+                Err(Made::Order) => {
+                    let found = self.read_order(id).await?.filter(|(order, _)| order.workspace == caller.workspace);
+                    return found.map(|(order, _)| order).ok_or(Error::Unknown(ShopEntity::Order));
+                }
+                Err(Made::Cart { .. } | Made::Changed | Made::Session { .. }) => return Err(Error::KeyReused),
+            };
+            let found = self.read_order(id).await?.filter(|(order, _)| order.workspace == caller.workspace);
+            let (order, version) = found.ok_or(Error::Unknown(ShopEntity::Order))?;
+            let now = self.now();
+            let step = order.act(act, now)?;
+            let stock = step.stock.as_ref().and_then(|moves| moves.entry(now));
+            let money = step.money.as_ref().map(ledger::entry::entry);
+            let mut records = vec![records::put_order(&step.order, version)];
+            records.extend(fresh.map(|fresh| fresh.used_for(Made::Order, now)));
+            let along = Along { records, entries: stock.into_iter().chain(money).collect(), ..Along::default() };
+            match self.engine().keep(along).await {
+                Ok(()) => return Ok(step.order),
+                Err(Unmoved::Met(Conflict::Record(..) | Conflict::Entry(_))) => {}
+                Err(unmoved) => return Err(unmoved.into()),
+            }
+        }
+        Err(shop_rules::Error::Changed.into())
+    }
+}

@@ -1,0 +1,56 @@
+//! The permission check of messages to the store agent, before there is a task.
+
+use crate::admission::{Needs, Storekeeper};
+use model::ports::Future;
+use model::{Content, Fault, Message, Role, Task};
+use shop_rules::{Skill, Slug, WRITE_ORDERS};
+
+use crate::service::agent::conversation;
+use crate::service::{Error, Shop, ShopEntity};
+
+/// Whether a caller's message in the task has a part that is kept beside the log.
+fn has_large_part(task: &Task) -> bool {
+    let said = task.history.iter().filter(|message| message.role == Role::User);
+    said.flat_map(|message| &message.parts).any(|part| matches!(part.content, Content::Blob(_)))
+}
+
+impl Storekeeper for Shop {
+    fn needs<'a>(&'a self, task: Option<&'a Task>, message: &'a Message) -> Future<'a, Result<Needs, Fault>> {
+        Box::pin(async move {
+            let request = conversation(task, Some(message)).map_err(Error::from)?;
+            let slug = request.site_slug.as_deref().and_then(|slug| Slug::check(slug).ok());
+            let site = match slug {
+                Some(slug) => match self.site(&slug).await {
+                    Ok(site) => Some(site),
+                    // The agent says so.
+                    Err(Error::Unknown(ShopEntity::Site)) => None,
+                    Err(refused) => return Err(refused.into()),
+                },
+                None => None,
+            };
+            let scope = request.skill.and_then(Skill::scope);
+            // A large part is kept beside the log and not read here: it may ask for anything.
+            let scope = scope.or_else(|| task.is_some_and(has_large_part).then_some(WRITE_ORDERS));
+            Ok(Needs { scope, workspace: site.map(|site| site.workspace.0) })
+        })
+    }
+
+    fn scope(&self, skill: &str) -> Option<&'static str> {
+        Skill::from_name(skill).and_then(Skill::scope)
+    }
+
+    fn example(&self, skill: &str) -> Option<&'static str> {
+        Skill::from_name(skill).map(|skill| skill.says().2)
+    }
+
+    fn shop<'a>(&'a self, host: &'a str) -> Future<'a, Result<Option<crate::admission::ShopCard>, Fault>> {
+        Box::pin(async move {
+            let site = self.site_of_host(host).await?;
+            Ok(site.map(|site| crate::admission::ShopCard {
+                slug: site.slug.to_string(),
+                title: site.title.to_string(),
+                description: Some(site.description.to_string()).filter(|text| !text.is_empty()),
+            }))
+        })
+    }
+}

@@ -1,0 +1,164 @@
+//! A request that was admitted: its path, query, body and key are read.
+
+use std::sync::Arc;
+
+use crate::service::{Caller, Error as Refused, Once, Shop, ShopEntity as What};
+use dialects::framing::query;
+use http::request;
+use serde::de::DeserializeOwned;
+use shop_rules::{Site, Slug};
+use url::Url;
+
+use super::error::{Code, Error};
+use super::table::{Keyed, Route};
+use gateway::Server;
+use web::context::{NotAnObject, RequestContext, object_text, read_object};
+use web::headers::{idempotency_key, request_fingerprint};
+
+/// Of an idempotency key.
+const MAX_KEY: usize = 255;
+/// Of a parameter in the query: nothing that is meant is longer.
+const MAX_PARAM: usize = 500;
+
+pub(super) struct ShopRequest<'a> {
+    server: &'a Arc<Server>,
+    pub(super) shop: &'a Shop,
+    pub(super) http: RequestContext<'a>,
+    pub(super) caller: Option<Caller>,
+    /// The body: the text of an object.
+    text: &'a str,
+    pub(super) once: Option<Once>,
+}
+
+impl<'a> ShopRequest<'a> {
+    /// `http` has no query yet: it is read here.
+    pub(super) fn new(
+        server: &'a Arc<Server>,
+        shop: &'a Shop,
+        mut http: RequestContext<'a>,
+        route: &Route,
+        caller: Option<Caller>,
+    ) -> Result<ShopRequest<'a>, Error> {
+        let head = http.head;
+        for pair in query::pairs(head.uri.query().unwrap_or_default()) {
+            let (name, value) = pair?;
+            if http.query_param(&name).is_some() {
+                return Err(Error::field(name, "is in the query more than once"));
+            }
+            http.query.push((name, value));
+        }
+        let text = read(server, head, http.body)?;
+        let once = once(head, route.keyed, text)?;
+        Ok(ShopRequest { server, shop, http, caller, text, once })
+    }
+
+    /// A parameter of the query that says something.
+    pub(super) fn param(&self, name: &str) -> Result<Option<&str>, Error> {
+        match self.http.query_param(name).filter(|value| !value.is_empty()) {
+            Some(value) if value.len() > MAX_PARAM || value.chars().any(char::is_control) => {
+                Err(Error::field(name, format!("must have at most {MAX_PARAM} printable characters")))
+            }
+            found => Ok(found),
+        }
+    }
+
+    /// A whole number within bounds.
+    pub(super) fn number(&self, name: &str, least: i64, most: i64) -> Result<Option<i64>, Error> {
+        let Some(value) = self.param(name)? else { return Ok(None) };
+        // `+5` is a number to the parser, and a space with a 5 to most who write it.
+        let number =
+            value.parse::<i64>().ok().filter(|number| (least..=most).contains(number) && !value.starts_with('+'));
+        number.map(Some).ok_or_else(|| Error::field(name, format!("must be a whole number from {least} to {most}")))
+    }
+
+    /// `true` or `false`.
+    pub(super) fn flag(&self, name: &str) -> Result<Option<bool>, Error> {
+        match self.param(name)? {
+            None => Ok(None),
+            Some("true" | "1") => Ok(Some(true)),
+            Some("false" | "0") => Ok(Some(false)),
+            Some(_) => Err(Error::field(name, "must be true or false")),
+        }
+    }
+
+    /// How many on a page.
+    pub(super) fn limit(&self) -> Result<u32, Error> {
+        Ok(self.number("limit", 1, 100)?.and_then(|limit| u32::try_from(limit).ok()).unwrap_or(20))
+    }
+
+    pub(super) fn body<B: DeserializeOwned>(&self) -> Result<B, Error> {
+        read_object(self.text).map_err(|error| Error::field(error.member, error.message))
+    }
+
+    /// The site that is named, or the one whose host this is; for those who may be there.
+    pub(super) async fn site(&self, said: Option<&str>) -> Result<Site, Error> {
+        let site = match said {
+            Some(said) => {
+                // What cannot be a slug is none.
+                let slug = Slug::check(said).map_err(|_| Refused::Unknown(What::Site))?;
+                self.shop.site(&slug).await?
+            }
+            None => {
+                let host = Url::parse(&self.base()).ok().and_then(|url| url.host_str().map(str::to_owned));
+                let site = self.shop.site_of_host(&host.unwrap_or_default()).await?;
+                site.ok_or_else(|| Error::field("site_slug", "is missing: say which store you mean"))?
+            }
+        };
+        self.may_see(&site.workspace)?;
+        Ok(site)
+    }
+
+    /// A credential that is shown is one of the workspace.
+    pub(super) fn may_see(&self, workspace: &shop_rules::WorkspaceId) -> Result<(), Error> {
+        match &self.caller {
+            Some(caller) if caller.workspace != *workspace => Err(Refused::Workspace.into()),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Where the caller reached us.
+    pub(super) fn base(&self) -> String {
+        self.server.cards.base_url(&self.server.settings, self.http.head)
+    }
+
+    /// An address of this server, whole.
+    pub(super) fn absolute(&self, url: &str) -> String {
+        if url.starts_with('/') { format!("{}{url}", self.base()) } else { url.to_owned() }
+    }
+}
+
+/// The body as the text of an object; nothing is an empty one.
+fn read<'a>(server: &Server, head: &request::Parts, body: &'a [u8]) -> Result<&'a str, Error> {
+    if body.is_empty() {
+        return Ok("{}");
+    }
+    object_text(head, body, server.engine.limits().json_depth).map_err(|error| match error {
+        NotAnObject::MediaType(fault) => Error::new(Code::MEDIA, fault.message),
+        NotAnObject::Unreadable(fault) => fault.into(),
+        NotAnObject::OtherValue => Error::field("body", "must be a JSON object"),
+    })
+}
+
+/// The caller's promise that a repeat is the same request.
+fn once(head: &request::Parts, keyed: Keyed, text: &str) -> Result<Option<Once>, Error> {
+    let said = match keyed {
+        Keyed::Never => return Ok(None),
+        Keyed::May | Keyed::Must => idempotency_key(&head.headers),
+    };
+    let Some(said) = said else {
+        return match keyed {
+            Keyed::Must => Err(Error::new(
+                Code::KEY_REQUIRED,
+                "send an Idempotency-Key with this request: a new one for each purchase, the same one for a repeat",
+            )),
+            Keyed::Never | Keyed::May => Ok(None),
+        };
+    };
+    let key = said.unwrap_or_default();
+    if key.is_empty() || key.len() > MAX_KEY {
+        return Err(Error::field("Idempotency-Key", format!("must have 1 to {MAX_KEY} printable ASCII characters")));
+    }
+    let print =
+        request_fingerprint([head.method.as_str(), head.uri.path(), head.uri.query().unwrap_or_default(), text]);
+    Ok(Some(Once { key: key.to_owned(), print }))
+}

@@ -1,0 +1,184 @@
+//! A shop over HTTP: the storefront's REST, checkout sessions, what is told to whoever would pay over HTTP, and the page
+//! where a person completes a checkout.
+//!
+//! * `table`: the routes, and who may call them
+//! * `ask`: a request that was admitted
+//! * `error`: errors with their code and status
+//! * `catalogue`, `carts`, `sessions`, `orders`, `x402`: what is done
+//! * `page`: the page
+//!
+//! Whoever has the token of a cart, a checkout or an order needs nothing else. A credential is needed for what belongs to
+//! the shop alone; one that is shown must be good, and of the workspace of the shop it is shown to.
+
+mod ask;
+mod carts;
+mod catalogue;
+mod error;
+mod orders;
+pub(crate) mod page;
+mod sessions;
+mod table;
+mod x402;
+
+use std::sync::Arc;
+
+use crate::service::Shop;
+use bytes::Bytes;
+use http::{HeaderValue, StatusCode, request};
+use model::{Fault, Kind};
+use serde_json::{Value, json};
+
+use ask::ShopRequest;
+use error::{Code, Error};
+use table::Who;
+
+use crate::ShopService;
+use crate::aly::endpoint::{self as aly, Shown};
+use crate::oauth::{covers, endpoints};
+use gateway::Server;
+use gateway::front::{RequestLog, rest};
+use web::body::Response;
+use web::context::RequestContext;
+use web::response::{Rejection, private_json};
+
+/// No request to these addresses is larger.
+pub(crate) const BODY_BYTES: usize = 64 << 10;
+
+/// What a request is answered with.
+struct Reply {
+    status: StatusCode,
+    body: Value,
+}
+
+impl Reply {
+    fn ok(body: Value) -> Reply {
+        Reply { status: StatusCode::OK, body }
+    }
+    fn made(body: Value) -> Reply {
+        Reply { status: StatusCode::CREATED, body }
+    }
+}
+
+/// A request; `inside` is its path without the mount.
+pub(crate) async fn answer(
+    server: &Arc<Server>,
+    inside: &str,
+    head: &request::Parts,
+    body: Result<Bytes, Fault>,
+    log: &mut RequestLog,
+) -> Response {
+    (log.dialect, log.operation) = (crate::aly::NAME, "storefront");
+    log.path = without_secrets(head.uri.path());
+    let Some(shop) = shop_of(server) else { return rest::nothing_at(head.uri.path(), head, log) };
+    match call(server, shop, inside, head, body, log).await {
+        Ok(reply) => private_json(reply.status, reply.body.to_string()),
+        Err(error) => rejection(server, head, &error).respond(log),
+    }
+}
+
+fn shop_of(server: &Server) -> Option<&Shop> {
+    ShopService::settings(server)?.shop.as_ref()
+}
+
+async fn call(
+    server: &Arc<Server>,
+    shop: &Shop,
+    inside: &str,
+    head: &request::Parts,
+    body: Result<Bytes, Fault>,
+    log: &mut RequestLog,
+) -> Result<Reply, Error> {
+    let body = body?;
+    let (route, params) = table::find(&head.method, inside)?;
+    let caller = who(server, route.who, head, log).await?;
+    let http = RequestContext { head, address: log.address, params, query: Vec::new(), body: &body };
+    let ask = ShopRequest::new(server, shop, http, route, caller)?;
+    (route.go)(&ask).await
+}
+
+/// Who is calling, if they say so; within the limits of calls.
+async fn who(
+    server: &Arc<Server>,
+    who: Who,
+    head: &request::Parts,
+    log: &mut RequestLog,
+) -> Result<Option<crate::service::Caller>, Error> {
+    let throttle = server.throttle.as_ref();
+    let Some(oauth) = ShopService::of(server).map(ShopService::oauth) else {
+        return Err(Error::new(Code::NOT_FOUND, "there is no shop here"));
+    };
+    let shown = match aly::identify(server, oauth, &head.headers).await {
+        Ok(shown) => shown,
+        Err(fault) => {
+            if let (Some(throttle), Kind::Unauthenticated) = (throttle, fault.kind) {
+                throttle.failed(log.address)?;
+            }
+            return Err(fault.into());
+        }
+    };
+    let caller = match (shown, who) {
+        (Shown::Caller(caller), _) => caller,
+        (Shown::Nothing | Shown::Session, Who::Scope(scope)) => {
+            return Err(crate::service::Error::Unauthenticated(scope).into());
+        }
+        (Shown::Nothing | Shown::Session, Who::Anyone) if is_closed(server) => {
+            return Err(aly::nobody("authentication is required").into());
+        }
+        (Shown::Nothing | Shown::Session, Who::Anyone | Who::Holder) => server.callers.anonymous().clone(),
+    };
+    log.caller = Some(caller.name.clone());
+    if let Some(throttle) = throttle {
+        throttle.admit(&caller, log.address)?;
+    }
+    match who {
+        Who::Scope(scope) if !covers(&caller.scopes, scope) => Err(crate::service::Error::Scope(scope).into()),
+        Who::Scope(_) | Who::Anyone | Who::Holder => Ok(crate::service::Caller::of(&caller)),
+    }
+}
+
+/// Whether the operator wants everybody to be known: then the window is not open to strangers, either.
+fn is_closed(server: &Server) -> bool {
+    let agent = ShopService::settings(server).and_then(|aly| server.mounts.agent(&aly.agent));
+    agent.is_none_or(|mounted| aly::is_closed(server, mounted))
+}
+
+/// The path for the log, where it has a token in it.
+fn without_secrets(path: &str) -> Option<String> {
+    let secret = |one: &&str| [shop_rules::CartToken::PREFIX, shop_rules::ConfirmationToken::PREFIX].contains(one);
+    let begins = |segment: &str| segment.split_inclusive('_').next().filter(secret).map(str::to_owned);
+    if !path.split('/').any(|segment| begins(segment).is_some()) {
+        return None;
+    }
+    let shown =
+        path.split('/').map(|segment| begins(segment).map_or_else(|| segment.to_owned(), |it| format!("{it}..")));
+    Some(shown.collect::<Vec<_>>().join("/"))
+}
+
+fn rejection(server: &Server, head: &request::Parts, error: &Error) -> Rejection {
+    let details: Vec<Value> =
+        error.details.iter().map(|(field, says)| json!({ "field": field, "message": says })).collect();
+    let body = json!({ "error": { "code": error.code.name, "message": error.message, "details": details } });
+    let challenge = || {
+        let base = server.cards.base_url(&server.settings, head);
+        let how = format!("Bearer realm=\"storefront\", resource_metadata=\"{}\"", endpoints::resource_url(&base));
+        HeaderValue::from_str(&how).unwrap_or(HeaderValue::from_static("Bearer realm=\"storefront\""))
+    };
+    Rejection::new(error.status(), error.message.as_str(), body.to_string())
+        .retry_after(error.retry_after_s)
+        .allow(error.allow.as_deref())
+        .challenge(challenge)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_token_is_in_a_log() {
+        let shown = without_secrets("/aly/api/storefront/v1/carts/cart_0abc/items/sun");
+        assert_eq!(shown.as_deref(), Some("/aly/api/storefront/v1/carts/cart_../items/sun"));
+        let shown = without_secrets("/api/storefront/v1/orders/conf_1");
+        assert_eq!(shown.as_deref(), Some("/api/storefront/v1/orders/conf_.."));
+        assert_eq!(without_secrets("/api/storefront/v1/orders/ord_1/refund"), None);
+    }
+}

@@ -1,0 +1,46 @@
+//! What is told to whoever would pay over HTTP (x402, version 1): which payments the site takes, and the way without one.
+//! No chain is settled here, so `accepts` is empty, and that is said.
+
+use http::StatusCode;
+use serde_json::{Value, json};
+use shop_rules::cart::MAX_QUANTITY;
+use shop_rules::{Error as Rule, VariantChoice as Which, VariantId};
+
+use super::Reply;
+use super::ask::ShopRequest;
+use super::catalogue::product_id;
+use super::table::Going;
+
+pub(super) fn pay<'a>(ask: &'a ShopRequest<'a>) -> Going<'a> {
+    Box::pin(async move {
+        let site = ask.site(Some(ask.http.path_param(0))).await?;
+        let goods = ask.shop.product(&site.slug, &product_id(ask.http.path_param(1))?).await?;
+        let quantity = ask.number("quantity", 1, i64::from(MAX_QUANTITY))?.unwrap_or(1);
+        ask.param("email")?.map(shop_rules::cart::email).transpose()?;
+        let id = ask.param("variant_id")?.map(VariantId::check).transpose()?;
+        let product = &goods.product;
+        // Which of several is meant is asked for by the cart.
+        let chosen = match (&id, &*product.variants) {
+            (Some(_), _) | (None, [_]) => Some(product.variant(&Which { id, options: Vec::new() })?),
+            (None, _) => None,
+        };
+        let place = chosen.and_then(|chosen| product.variants.iter().position(|known| known.id == chosen.id));
+        if let Some(Some(left)) = place.and_then(|place| goods.left.get(place).copied())
+            && i64::try_from(left).unwrap_or(i64::MAX) < quantity
+        {
+            return Err(Rule::OutOfStock { what: product.name.to_string(), left }.into());
+        }
+        let carts = ask.absolute("/api/storefront/v1/carts");
+        let error = format!(
+            "{} takes no payment over HTTP, and none was taken. To buy this, create a cart (POST {carts} with site_slug {:?}), \
+             add {quantity} of product_id {:?} (POST {carts}/{{token}}/items), begin its checkout (POST {carts}/{{token}}/checkout) \
+             and complete it at the complete_url.",
+            site.title,
+            site.slug.as_str(),
+            product.id.as_str(),
+        );
+        let accepts: [Value; 0] = [];
+        let body = json!({ "x402Version": 1, "error": error, "accepts": accepts });
+        Ok(Reply { status: StatusCode::PAYMENT_REQUIRED, body })
+    })
+}

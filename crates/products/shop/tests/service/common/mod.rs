@@ -1,0 +1,186 @@
+//! The kit of the tests: a shop on a store, with hats in it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::Engine;
+use model::Limits;
+use model::ports::agent::Agent;
+use model::ports::store::Store;
+use shop::service::{Caller, CartChange, Config, Error, OpenCart, OpenCheckout, Shop};
+use shop_rules::import::Format;
+use shop_rules::{Buyer, Currency, Minor, Rules, Site, SiteTerms, Slug, VariantChoice};
+use stores::sqlite::{Options, SqliteDurability};
+use stores::{memory, postgres, sqlite};
+use tempfile::TempDir;
+
+pub(crate) use stores::crashable::CrashableStore;
+
+/// However slow the machine, a case that takes longer hangs.
+const PATIENCE: Duration = Duration::from_secs(240);
+
+pub(crate) const HATS: &str = r#"{
+  "products": [
+    {"id": "sun", "name": "Sun hat", "subtitle": "wide", "price": "19.90", "stock": 50, "tags": ["summer"],
+     "media": ["https://img.example/sun.png"], "description": "Keeps the sun away"},
+    {"id": "felt", "name": "Felt hat", "price": "30.00", "tags": ["winter"], "variants": [
+      {"id": "s", "options": {"Size": "S"}, "stock": 3}, {"id": "l", "options": {"Size": "L"}, "stock": 0}]},
+    {"id": "pattern", "name": "Knitting pattern", "description": "for a hat of wool", "price": "5.00",
+     "is_digital": true, "downloads": ["https://files.example/pattern.pdf"], "tags": ["winter"]}
+  ],
+  "coupons": [{"code": "TEN", "percent": "10"}, {"code": "ONCE", "amount": "1.00", "limit": 1}]
+}"#;
+
+/// Where a case lives: data that outlasts the process, and the process that has it open.
+pub(crate) struct House {
+    data: Data,
+    crashable: Option<Arc<CrashableStore>>,
+}
+
+enum Data {
+    Memory(Arc<memory::MemoryStore>),
+    Sqlite(TempDir),
+    Postgres(cluster::Database),
+}
+
+/// Runs a case on each store.
+pub(crate) async fn on_every_store(case: impl AsyncFn(House)) {
+    for (name, house) in
+        [("memory", House::memory as fn() -> House), ("sqlite", House::sqlite), ("postgres", House::postgres)]
+    {
+        eprintln!("on the {name} store:");
+        let done = tokio::time::timeout(PATIENCE, case(house())).await;
+        assert!(done.is_ok(), "the case hangs on the {name} store");
+    }
+}
+
+fn quick() -> Limits {
+    Limits { cancel_grace_ms: 50, drain_ms: 200, ..Limits::default() }
+}
+
+impl House {
+    pub(crate) fn memory() -> House {
+        House { data: Data::Memory(Arc::new(memory::MemoryStore::new())), crashable: None }
+    }
+
+    pub(crate) fn sqlite() -> House {
+        House { data: Data::Sqlite(tempfile::tempdir().unwrap()), crashable: None }
+    }
+
+    pub(crate) fn postgres() -> House {
+        House { data: Data::Postgres(cluster::Cluster::shared().database()), crashable: None }
+    }
+
+    async fn open(&mut self) -> Arc<CrashableStore> {
+        assert!(self.crashable.is_none(), "one process at a time");
+        let crashable = match &self.data {
+            Data::Memory(store) => CrashableStore::new(store.clone(), false),
+            Data::Sqlite(folder) => {
+                let options = Options { durability: SqliteDurability::Relaxed, ..Options::new(folder.path()) };
+                CrashableStore::new(Arc::new(sqlite::SqliteStore::open(options).unwrap()), true)
+            }
+            Data::Postgres(database) => {
+                let store = postgres::PostgresStore::open(postgres::Options::new(database.url())).await.unwrap();
+                CrashableStore::new(Arc::new(store) as Arc<dyn Store>, true)
+            }
+        };
+        self.crashable = Some(crashable.clone());
+        crashable
+    }
+
+    /// Shops on the data, with `acme` among them.
+    pub(crate) async fn mall(&mut self, rules: Rules) -> Mall {
+        let crashable = self.open().await;
+        Mall::on(crashable, rules).await
+    }
+
+    /// The same in memory, with time that is paused and goes by what sleeps.
+    pub(crate) async fn paused(rules: Rules) -> Mall {
+        let crashable = House::memory().open().await;
+        crashable.go_by_sleepers();
+        Mall::on(crashable, rules).await
+    }
+
+    /// `kill -9`: whatever the process was about to do, it does not.
+    pub(crate) async fn kill(&mut self) {
+        let crashable = self.crashable.take().unwrap();
+        crashable.die();
+        if !matches!(self.data, Data::Memory(_)) {
+            crashable.close_inner().await;
+        }
+    }
+}
+
+#[derive(Clone)]
+pub(crate) struct Mall {
+    pub(crate) shop: Shop,
+}
+
+pub(crate) fn acme() -> Slug {
+    "acme".into()
+}
+
+pub(crate) fn caller(scopes: &[&str]) -> Caller {
+    let scopes: Vec<String> = scopes.iter().map(|scope| (*scope).to_owned()).collect();
+    Caller { workspace: "ws_1".into(), scopes: scopes.into() }
+}
+
+pub(crate) fn ada() -> Buyer {
+    Buyer { email: "ada@example.com".into(), name: Some("Ada".into()), address: Some("1 Main St".into()) }
+}
+
+pub(crate) fn rule(refused: Error) -> shop_rules::Error {
+    match refused {
+        Error::Rule(refusal) => refusal,
+        other => panic!("{other:?}"),
+    }
+}
+
+impl Mall {
+    async fn on(crashable: Arc<CrashableStore>, rules: Rules) -> Mall {
+        let engine = Engine::builder(crashable).limits(quick()).start().await.unwrap();
+        let config = Config { rules, base_url: "https://rialto.example/".to_owned() };
+        let shop = Shop::start(engine, config, true).await.unwrap();
+        let mall = Mall { shop };
+        if mall.shop.site(&acme()).await.is_err() {
+            let mut site = Site::new(acme(), "ws_1".into(), "Acme", Currency::check("USD").unwrap(), mall.shop.now());
+            site.terms =
+                SiteTerms { shipping: Minor(490), free_shipping_from: Some(Minor(10_000)), ..SiteTerms::default() };
+            site.hosts = vec!["hats.example".into()];
+            mall.shop.put_site(&site).await.unwrap();
+            mall.shop.import(&acme(), Format::Json, HATS).await.unwrap();
+        }
+        mall
+    }
+
+    pub(crate) fn serve(&self, agent: impl Agent) {
+        self.shop.engine().set_agents(vec![Arc::new(agent)]);
+    }
+
+    pub(crate) async fn cart(&self) -> OpenCart {
+        self.shop.create_cart(Some(&caller(&[])), &acme(), None).await.unwrap()
+    }
+
+    pub(crate) async fn add(&self, cart: &OpenCart, product: &str, quantity: u32) -> Result<OpenCart, Error> {
+        let change = CartChange::Add { product: product.into(), which: VariantChoice::default(), quantity };
+        self.shop.change_cart(&acme(), &cart.token, &change, None).await
+    }
+
+    /// A cart with so many sun hats, about to be paid.
+    pub(crate) async fn begun(&self, quantity: u32) -> Result<OpenCheckout, Error> {
+        let cart = self.cart().await;
+        self.add(&cart, "sun", quantity).await?;
+        self.shop.checkout(&acme(), &cart.token, None).await
+    }
+
+    /// How many sun hats are for sale.
+    pub(crate) async fn left(&self) -> u64 {
+        self.shop.product(&acme(), &"sun".into()).await.unwrap().left[0].unwrap()
+    }
+
+    /// Stock and money are what the rows say.
+    pub(crate) async fn adds_up(&self) {
+        let report = self.shop.verify().await.unwrap();
+        assert_eq!(report.differences, []);
+    }
+}

@@ -1,0 +1,178 @@
+//! Requests into calls, with the product's own words for what is wrong; what exactly it is stands beside them.
+//!
+//! The caller's `metadata` belongs to the task. Messages have none of their own here, so that is where it is kept: the
+//! first message of a task carries it, and whoever reads the task in another dialect finds it there.
+
+use model::{Call, Cancel, ContextId, Fault, Get, Json, Kind, Limits, Send, Wait};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::{NO_REASON, REASON_BYTES};
+use dialects::framing::near;
+use dialects::kit::fields::{self, optional_id};
+use dialects::kit::pre_v1::{PreV1Decoder, PreV1Form, shapes};
+use dialects::kit::shape::{self, Int, Name, Object, Text, shape, shortened};
+
+/// What a request asks for, and of which system if it names one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decoded {
+    pub call: Call,
+    pub target: Option<Target>,
+}
+
+/// A system as `metadata` names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    pub namespace: Option<String>,
+    pub name: String,
+}
+
+impl Target {
+    /// `name`, or `namespace/name`.
+    pub fn parse(text: &str) -> Option<Target> {
+        let (namespace, name) = match text.split_once('/') {
+            Some((namespace, name)) => (Some(namespace), name),
+            None => (None, text),
+        };
+        let namespace = namespace.filter(|namespace| !namespace.is_empty()).map(str::to_owned);
+        (!name.is_empty()).then(|| Target { namespace, name: name.to_owned() })
+    }
+}
+
+shape! {
+    pub(crate) struct SendParams ("an object") {
+        id: Option<Text<'a>> = "id",
+        message: Option<shapes::Message<'a>> = "message",
+        metadata: Option<Object<'a>> = "metadata",
+        /// Read, and of no effect: what is sent waits for its end, and history is for those who get.
+        history_length: Option<Int> = "historyLength",
+    }
+}
+
+shape! {
+    pub(crate) struct TaskParams ("an object") {
+        id: Option<Text<'a>> = "id",
+        reason: Option<Text<'a>> = "reason",
+        metadata: Option<Object<'a>> = "metadata",
+        history_length: Option<Int> = "historyLength",
+    }
+}
+
+/// Makes a call of a method and its params. A send waits without an end; whoever carries it out knows better.
+pub fn decode(method: &str, params: Option<&RawValue>, limits: &Limits) -> Result<Decoded, Fault> {
+    let text = params.map_or("{}", RawValue::get);
+    match method {
+        "tasks/send" => {
+            let (send, target) = sent(text, limits, "invalid task send params")?;
+            Ok(Decoded { call: Call::Send(Box::new(send)), target })
+        }
+        "tasks/sendSubscribe" => {
+            let (send, target) = sent(text, limits, "invalid subscribe params")?;
+            Ok(Decoded { call: Call::Stream(Box::new(send)), target })
+        }
+        "tasks/get" => {
+            let says = "invalid task get params";
+            let params: TaskParams<'_> = read(text, says)?;
+            let task = task_id(params.id, limits, says)?;
+            let history = fields::history(params.history_length).map_err(|fault| said(says, fault))?;
+            // Nobody is shown a history without asking.
+            let call = Call::Get(Get { task, history: Some(history.unwrap_or(0)) });
+            Ok(Decoded { call, target: target(&texts(params.metadata, says)?) })
+        }
+        "tasks/cancel" => {
+            let says = "invalid task cancel params";
+            let params: TaskParams<'_> = read(text, says)?;
+            let task = task_id(params.id, limits, says)?;
+            let reason = params.reason.map(Text::into_string).filter(|reason| !reason.trim().is_empty());
+            let reason = shortened_to(reason.as_deref().unwrap_or(NO_REASON), REASON_BYTES);
+            let metadata = Some(Json::from_value(&serde_json::json!({ "reason": reason })));
+            let call = Call::Cancel(Cancel { task, metadata });
+            Ok(Decoded { call, target: target(&texts(params.metadata, says)?) })
+        }
+        other => {
+            let advice = near::method_advice(other, super::METHODS);
+            Err(Fault::new(Kind::MethodNotFound, format!("unknown method: {}{advice}", shortened(other, 64))))
+        }
+    }
+}
+
+/// The system that the params of a method of 1.0 name, if they do.
+pub fn newer_target(params: Option<&RawValue>) -> Option<Target> {
+    let params: Value = serde_json::from_str(params?.get()).ok()?;
+    let named = |name: &str| params.get("metadata")?.get(name)?.as_str().and_then(Target::parse);
+    named("agent").or_else(|| named("target"))
+}
+
+fn sent(text: &str, limits: &Limits, says: &'static str) -> Result<(Send, Option<Target>), Fault> {
+    let params: SendParams<'_> = read(text, says)?;
+    let alias = task_id(params.id, limits, says)?;
+    let Some(mut message) = params.message else {
+        return Err(Fault::params("message", "message is required"));
+    };
+    message.role.get_or_insert(Name::Number(1));
+    let metadata = texts(params.metadata, says)?;
+    let message = PreV1Decoder::new(PreV1Form::Type, limits).said(message).map_err(|fault| said(says, fault))?.message;
+    let context = match metadata.iter().find(|(name, _)| name == "contextId") {
+        Some((_, id)) if !id.is_empty() => optional_id(Some(Text(id.as_str().into())), "metadata.contextId", limits)
+            .map_err(|fault| said(says, fault))?,
+        Some(_) | None => None,
+    };
+    let target = target(&metadata);
+    let mut send = Send {
+        alias: Some(alias),
+        context: context.map(|id| ContextId(id.into())),
+        wait: Wait::Rest { max_ms: None },
+        history: Some(0),
+        ..Send::new(message)
+    };
+    if !metadata.is_empty() {
+        let map = metadata.into_iter().map(|(name, text)| (name, Value::String(text))).collect();
+        let json = Json::from_value(&Value::Object(map));
+        send.message.metadata = Some(match &send.message.metadata {
+            Some(own) => own.merged(&json),
+            None => json.clone(),
+        });
+        send.metadata = Some(json);
+    }
+    Ok((send, target))
+}
+
+fn read<'a, T: serde::Deserialize<'a>>(text: &'a str, says: &'static str) -> Result<T, Fault> {
+    shape::read(text, "params").map_err(|fault| said(says, fault))
+}
+
+/// The product's words, with what is wrong as a detail.
+fn said(says: &'static str, fault: Fault) -> Fault {
+    Fault { message: says.to_owned(), ..Fault::new(Kind::InvalidParams, "") }.fact("detail", fault.message)
+}
+
+fn task_id(id: Option<Text<'_>>, limits: &Limits, says: &'static str) -> Result<String, Fault> {
+    let id = optional_id(id, "id", limits).map_err(|fault| said(says, fault))?;
+    id.ok_or_else(|| Fault::params("id", "task id is required"))
+}
+
+/// Metadata is a map from texts to texts, and nothing else.
+fn texts(metadata: Option<Object<'_>>, says: &'static str) -> Result<Vec<(String, String)>, Fault> {
+    let Some(Value::Object(map)) = metadata.map(|object| object.to_json().to_value()) else { return Ok(Vec::new()) };
+    let text = |(name, value): (String, Value)| match value {
+        Value::String(text) => Ok((name, text)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            let message = format!("metadata.{} must be a string", shortened(&name, 64));
+            Err(said(says, Fault::params("metadata", message)))
+        }
+    };
+    map.into_iter().map(text).collect()
+}
+
+fn target(metadata: &[(String, String)]) -> Option<Target> {
+    let named = |wanted: &str| {
+        metadata.iter().find(|(name, _)| name == wanted).and_then(|(_, text)| Target::parse(text.trim()))
+    };
+    named("agent").or_else(|| named("target"))
+}
+
+/// At most so many bytes, cut between two characters.
+fn shortened_to(text: &str, bytes: usize) -> &str {
+    let end = (0..=bytes.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    &text[..end.unwrap_or(0)]
+}

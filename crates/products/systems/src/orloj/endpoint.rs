@@ -1,0 +1,599 @@
+//! Orloj's endpoints: systems of agents at `/orloj/a2a`, `/orloj/v1/agent-systems/{name}/a2a`, their older addresses and,
+//! where a request shows that it is one of these, at `/a2a`.
+//!
+//! The wire is [`crate::orloj`]'s, and to the engine a system is an agent like any other; here is which system is
+//! meant, who may call it, and what an id means. An id that a caller chooses is the system's: everybody who may call the
+//! system finds the task by it, and by the name that is made of it. Methods of 1.0 at the same addresses are 1.0's.
+//!
+//! * `house`: tokens, the pace of callers, and seats
+//! * `feed`: streams
+//! * `cards`: cards, and the registry of them all
+
+use std::hash::BuildHasher;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::orloj::decode::{self, Decoded, Target};
+use crate::orloj::errors::{Error, INTERNAL};
+use crate::orloj::{self, Address, encode};
+use bytes::Bytes;
+use dialects::framing::json::Writer;
+use dialects::framing::jsonrpc::{self, Id, OwnedId, Unreadable};
+use dialects::framing::{near, query, scan};
+use dialects::wire::{Operation, TaskView};
+use engine::SendAnswer;
+use http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderMap, HeaderValue, StatusCode, Version, request};
+use model::{Call, CallScope, Caller, Cancel, Fault, Ids, Kind, Send, Task, Visibility, Wait};
+
+pub(crate) use super::cards::{card, registry};
+use super::feed::Feed;
+use super::state::House;
+
+use crate::{Orloj, OrlojSystem, SystemsService};
+use gateway::Server;
+use gateway::callers;
+use gateway::front::rpc::By;
+use gateway::front::{A2A_DIALECT, RequestLog, complete, into_body, rpc, stated_version, terms};
+use gateway::mount::Mounted;
+use gateway::settings::{self, Door, Settings};
+use web::body::{Response, ResponseBody};
+use web::client_address::network_of;
+use web::concurrency::{ConcurrencyLimit, ConcurrencyPermit};
+use web::response::json;
+use web::sse::{EventStream, GaugeGuard};
+
+/// The mount at which ids that callers choose are ids, and the one at which the names made of them are.
+pub(crate) const MOUNT: &str = "orloj";
+pub(crate) const NAMES: &str = "orloj/name";
+
+/// What is shown where nobody asks for more.
+pub(crate) const PLAIN: TaskView = TaskView { history: Some(0), artifacts: true };
+
+/// What would stop the endpoints from being served.
+pub(crate) fn check(orloj: &Orloj, settings: &Settings) -> Result<(), settings::Error> {
+    for system in &orloj.systems {
+        if !settings.agents.contains(&system.name) {
+            return Err(settings::Error(format!("orloj: there is no system {:?} to show", system.name)));
+        }
+    }
+    for token in &orloj.tokens {
+        if callers::is_reserved(&token.name) {
+            return Err(settings::Error(callers::reserved(&token.name)));
+        }
+        if settings.keys.iter().any(|key| key.secret == token.secret) {
+            let message = format!("orloj.tokens: {:?} is a key of auth.keys, too; each needs its own", token.name);
+            return Err(settings::Error(message));
+        }
+    }
+    Ok(())
+}
+
+/// A request at one of the endpoints; `named` is the system that the path names.
+pub(crate) async fn answer(
+    server: &Arc<Server>,
+    named: Option<&str>,
+    head: &request::Parts,
+    body: Result<Bytes, Fault>,
+    log: &mut RequestLog,
+) -> Response {
+    log.dialect = orloj::NAME;
+    let body = body.and_then(|body| match scan::scan(&body, server.engine.limits().json_depth) {
+        Ok(_) => Ok(body),
+        Err(fault) => Err(fault),
+    });
+    let refuse = |fault: &Fault, id: &Id<'_>, log: &mut RequestLog| {
+        log.fault(fault);
+        let mut response = respond(&Error::of(fault, Operation::Unknown), id);
+        // A body that never came whole is HTTP's own trouble.
+        if fault.kind == Kind::InvalidRequest && fault.cause.is_some() {
+            *response.status_mut() = StatusCode::BAD_REQUEST;
+        }
+        response
+    };
+    let body = match body {
+        Ok(body) => body,
+        Err(fault) => return refuse(&fault, &OwnedId::NULL, log),
+    };
+    // It is text: the scan has seen to that.
+    match jsonrpc::read(std::str::from_utf8(&body).unwrap_or_default()) {
+        Ok(request) if orloj::is_newer(&request.method) => newer(server, named, head, &request, log).await,
+        Ok(request) => answer_to(server, named, head, &request, log).await,
+        Err(Unreadable { id, fault, .. }) => refuse(&fault, &id, log),
+    }
+}
+
+/// The answer to a request that was read already.
+pub(crate) async fn answer_to(
+    server: &Arc<Server>,
+    named: Option<&str>,
+    head: &request::Parts,
+    request: &jsonrpc::RpcRequest<'_>,
+    log: &mut RequestLog,
+) -> Response {
+    log.dialect = orloj::NAME;
+    let mut response = match Desk::open(server, named, head, log) {
+        Err(error) => refused(&error, &OwnedId::NULL, log),
+        // Boxed, so that others at a shared address do not carry its weight.
+        Ok(desk) => match Box::pin(desk.call(request, log)).await {
+            Ok(response) => response,
+            Err(error) => refused(&error, &request.id, log),
+        },
+    };
+    // Nobody waits for it; what HTTP has to say is said all the same.
+    if request.is_notification {
+        *response.body_mut() = ResponseBody::empty();
+        response.headers_mut().remove(CONTENT_TYPE);
+        if response.status() == StatusCode::OK {
+            *response.status_mut() = StatusCode::NO_CONTENT;
+        }
+    }
+    response
+}
+
+/// Whether somebody shows a token of these endpoints, good or expired.
+pub(crate) fn is_token(server: &Server, headers: &HeaderMap) -> bool {
+    SystemsService::of(server).is_some_and(|systems| systems.state.token(headers).is_some())
+}
+
+/// Whether a `tasks/get` or `tasks/cancel` at a shared address is answered here: the agent at that address does not have
+/// the task, and either a system does, or no system does and nothing in the request points to another dialect.
+///
+/// A caller whom the agent would refuse is refused there, whatever the agent has: only a task that a system has is
+/// answered here.
+pub(crate) async fn owns(
+    server: &Arc<Server>,
+    agent: &Mounted,
+    head: &request::Parts,
+    request: &jsonrpc::RpcRequest<'_>,
+) -> bool {
+    let Some(SystemsService { state: house, settings: orloj }) = SystemsService::of(server) else { return false };
+    let Ok(decoded) = decode::decode(&request.method, request.params, server.engine.limits()) else { return false };
+    let (Call::Get(model::Get { task, .. }) | Call::Cancel(Cancel { task, .. })) = &decoded.call else { return false };
+    let Ok(caller) = identify(server, house, &head.headers).await else { return false };
+    let tenant = agent.tenant_of(&caller);
+    let required = server.requires(agent);
+    let closed = !caller.authenticated && required && !server.opens(&agent.agent);
+    let foreign = agent.tenant.as_ref().is_some_and(|fixed| caller.authenticated && *fixed != caller.tenant);
+    let permitted =
+        !closed && !foreign && server.permits(&caller, &tenant, &agent.agent, &decoded.call, required).is_ok();
+    let elsewhere = agent.place(&caller, &tenant, dialects::decide::by_opener(None));
+    if permitted && server.engine.get(&elsewhere, task).await.is_ok() {
+        return false;
+    }
+    let states_version = stated_version(head).ok().flatten().is_some();
+    if permitted && !states_version {
+        return true;
+    }
+    let desk = Desk { server, house, orloj, named: None, head, namespace: namespace(head) };
+    desk.find(&caller, &decoded, task).await.is_ok()
+        && (permitted || server.engine.get(&elsewhere, task).await.is_err())
+}
+
+/// A method of 1.0: what it means is 1.0's, who may call it is ours.
+async fn newer(
+    server: &Arc<Server>,
+    named: Option<&str>,
+    head: &request::Parts,
+    request: &jsonrpc::RpcRequest<'_>,
+    log: &mut RequestLog,
+) -> Response {
+    let desk = match Desk::open(server, named, head, log) {
+        Ok(desk) => desk,
+        Err(error) => return refused(&error, &OwnedId::NULL, log),
+    };
+    // The caller speaks 1.0, and reads in 1.0 what is wrong with its credential.
+    let caller = match desk.identified(log).await {
+        Ok(caller) => caller,
+        Err(fault) => {
+            return rpc::refuse(dialects::decide::by_version(None), &request.id, &fault, Operation::Unknown, log);
+        }
+    };
+    let found = async {
+        let target = decode::newer_target(request.params);
+        let system = desk.system(target.as_ref(), Operation::Unknown)?;
+        if !desk.admits(&caller, system) {
+            return Err(Error::not_available());
+        }
+        desk.mounted(system)
+    };
+    match found.await {
+        Ok(mounted) => {
+            log.agent = Some(mounted.agent.clone());
+            let by = By::Product(orloj::NAME, caller);
+            Box::pin(rpc::answer_to(server, mounted, head, request, stated_version(head), by, log)).await
+        }
+        Err(error) => refused(&error, &request.id, log),
+    }
+}
+
+/// Where one request is dealt with.
+pub(crate) struct Desk<'a> {
+    server: &'a Arc<Server>,
+    house: &'a House,
+    pub(crate) orloj: &'a Orloj,
+    /// The system that the path names.
+    named: Option<&'a str>,
+    head: &'a request::Parts,
+    pub(crate) namespace: Option<String>,
+}
+
+impl<'a> Desk<'a> {
+    /// Takes the request in, if there have not been too many.
+    pub(crate) fn open(
+        server: &'a Arc<Server>,
+        named: Option<&'a str>,
+        head: &'a request::Parts,
+        log: &RequestLog,
+    ) -> Result<Desk<'a>, Error> {
+        let Some(SystemsService { state: house, settings: orloj }) = SystemsService::of(server) else {
+            return Err(Error::not_enabled());
+        };
+        if let Some((_, limiter)) = &house.pace
+            && let Err(wait) = limiter.take(house.hasher.hash_one(network_of(log.address)))
+        {
+            let wait = u32::try_from(wait.as_millis().div_ceil(1_000)).unwrap_or(u32::MAX).max(1);
+            return Err(Error { retry_after_s: Some(wait), ..Error::new(INTERNAL, "rate limit exceeded") });
+        }
+        Ok(Desk { server, house, orloj, named, head, namespace: namespace(head) })
+    }
+
+    async fn call(&self, request: &jsonrpc::RpcRequest<'_>, log: &mut RequestLog) -> Result<Response, Error> {
+        let limits = self.server.engine.limits();
+        let decoded = decode::decode(&request.method, request.params, limits);
+        let decoded = decoded.map_err(|fault| told_of(&fault, Operation::Unknown, log))?;
+        log.operation = decoded.call.name();
+        let caller = self.who(log).await?;
+        match &decoded.call {
+            Call::Send(send) => self.send(&caller, &decoded, (**send).clone(), request, log).await,
+            Call::Stream(send) if request.is_notification => {
+                self.send(&caller, &decoded, (**send).clone(), request, log).await
+            }
+            Call::Stream(send) => self.subscribe(&caller, &decoded, (**send).clone(), log).await,
+            Call::Get(get) => {
+                let (system, _, task) = self.find(&caller, &decoded, &get.task).await?;
+                log.agent = Some(system.name.clone());
+                let view = TaskView { history: get.history, ..PLAIN };
+                self.result(&request.id, system, &task, &view).await
+            }
+            Call::Cancel(cancel) => self.cancel(&caller, &decoded, cancel, request, log).await,
+            // The dialect has no words for these.
+            Call::List(_) | Call::Subscribe(_) | Call::Push(_) | Call::ExtendedCard => Err(Error::not_enabled()),
+        }
+    }
+
+    /// Who is calling, within the limits of calls. Whoever shows a token wants to be somebody: a wrong one is refused
+    /// also where none is needed.
+    pub(crate) async fn who(&self, log: &mut RequestLog) -> Result<Arc<Caller>, Error> {
+        let outcome = self.identified(log).await;
+        outcome.map_err(|fault| told_of(&fault, Operation::Unknown, log))
+    }
+
+    pub(crate) async fn identified(&self, log: &mut RequestLog) -> Result<Arc<Caller>, Fault> {
+        let throttle = self.server.throttle.as_ref();
+        match identify(self.server, self.house, &self.head.headers).await {
+            Ok(caller) => {
+                log.caller = Some(caller.name.clone());
+                throttle.map_or(Ok(()), |throttle| throttle.admit(&caller, log.address)).map(|()| caller)
+            }
+            Err(fault) if fault.kind == Kind::Unauthenticated => {
+                throttle.map_or(Ok(()), |throttle| throttle.failed(log.address)).and(Err(fault))
+            }
+            Err(fault) => Err(fault),
+        }
+    }
+
+    /// The system that is meant: by the path, by what the request says, or because there is no other.
+    pub(crate) fn system(&self, target: Option<&Target>, operation: Operation) -> Result<&'a OrlojSystem, Error> {
+        let systems = &self.orloj.systems;
+        let find = |namespace: Option<&str>, name: &str| {
+            let is = |system: &&OrlojSystem| *system.name == *name && namespace.is_none_or(|n| *system.namespace == *n);
+            systems.iter().find(is).ok_or_else(|| {
+                // Of systems that are closed nobody is told by accident.
+                let open = systems.iter().filter(|system| system.public).map(|system| &*system.name);
+                let detail = near::nearest(name, open).map(|name| format!("did you mean {name}?"));
+                Error { detail, ..Error::not_enabled() }
+            })
+        };
+        if let Some(name) = self.named {
+            return find(self.namespace.as_deref(), name);
+        }
+        if let Some(Target { namespace, name }) = target {
+            return find(namespace.as_deref().or(self.namespace.as_deref()), name);
+        }
+        self.only().ok_or_else(|| Error::no_target(operation))
+    }
+
+    /// The one system of the namespace, if there is one.
+    pub(crate) fn only(&self) -> Option<&'a OrlojSystem> {
+        let namespace = self.namespace.as_deref().unwrap_or(orloj::NAMESPACE);
+        let mut all = self.orloj.systems.iter().filter(|system| *system.namespace == *namespace);
+        all.next().filter(|_| all.next().is_none())
+    }
+
+    /// Whether a caller may call a system.
+    pub(crate) fn admits(&self, caller: &Caller, system: &OrlojSystem) -> bool {
+        if !caller.authenticated {
+            return system.public || !self.asks_for_tokens();
+        }
+        // A token that is bound to some systems is good for no other; one that has to do with none is as good as none.
+        let bound = caller.scopes.iter().any(|scope| scope.starts_with("system:"));
+        caller.is_bound_to(&system.name) || (!bound && system.public)
+    }
+
+    /// Whether anybody could show a token.
+    pub(crate) fn asks_for_tokens(&self) -> bool {
+        self.house.asks_for_tokens(self.server)
+    }
+
+    fn mounted(&self, system: &OrlojSystem) -> Result<&'a Mounted, Error> {
+        self.server.mounts.agent(&system.name).filter(|mounted| !mounted.retired).ok_or_else(Error::not_enabled)
+    }
+
+    /// Who sees the tasks of a system.
+    pub(crate) fn visibility(&self, system: &OrlojSystem) -> Visibility {
+        self.mounted(system).map_or(Visibility::Owner, Mounted::visibility)
+    }
+
+    /// The place of a caller who is admitted, if the policy lets it make the call.
+    pub(crate) fn place(
+        &self,
+        caller: &Caller,
+        system: &OrlojSystem,
+        call: &Call,
+        ids: Ids,
+    ) -> Result<CallScope, Fault> {
+        let unknown = || Fault::new(Kind::Forbidden, "there is nothing here for your tenant");
+        let mounted = self.mounted(system).map_err(|_| unknown())?;
+        let tenant = match &mounted.tenant {
+            Some(fixed) if caller.authenticated && *fixed != caller.tenant => return Err(unknown()),
+            Some(fixed) => fixed,
+            None => &caller.tenant,
+        };
+        let required = mounted.door == Door::Required && !system.public;
+        // What is open to everybody is open to those whose scopes are about something else.
+        if !system.public {
+            self.server.scopes.check(caller, &mounted.agent, call)?;
+        }
+        let checked = self.server.allows(caller, tenant, &mounted.agent, call, required);
+        // Whoever shows nothing is told that there is nothing, not to show something.
+        checked.map_err(|fault| {
+            let kind = if fault.kind == Kind::Unauthenticated { Kind::Forbidden } else { fault.kind };
+            Fault { kind, ..fault }
+        })?;
+        let caller = Caller { tenant: tenant.clone(), ..caller.clone() };
+        let mut place = mounted.place_in(caller, orloj::NAME);
+        place.mount = MOUNT.into();
+        // Who may call a system may read what comes of it.
+        if place.reads.is_empty() {
+            place.reads.clone_from(&place.views);
+        }
+        let shared = match mounted.visibility() {
+            Visibility::Tenant | Visibility::Systems => true,
+            // What others cannot see they cannot name either.
+            Visibility::Owner | Visibility::Parties => false,
+        };
+        place.ids = Some(Arc::new(Ids { shared, ..ids }));
+        Ok(place)
+    }
+
+    /// Where a send is made, and to which system.
+    fn addressed(
+        &self,
+        caller: &Caller,
+        decoded: &Decoded,
+        send: &mut Send,
+        operation: Operation,
+        log: &mut RequestLog,
+    ) -> Result<(&'a OrlojSystem, CallScope), Error> {
+        let system = self.system(decoded.target.as_ref(), operation)?;
+        log.agent = Some(system.name.clone());
+        if !self.admits(caller, system) {
+            return Err(Error::not_available());
+        }
+        let id = send.alias.as_deref().unwrap_or_default();
+        let name: Arc<str> = address(system).task_name(id).into();
+        let ids = Ids { again: self.orloj.again, also: Some((NAMES.into(), name)), ..Ids::default() };
+        let place = self.place(caller, system, &decoded.call, ids);
+        let place = place.map_err(|fault| told_of(&fault, operation, log))?;
+        let body = send.message.text();
+        complete(self.server, &self.head.headers, send, body.as_bytes())
+            .map_err(|fault| told_of(&fault, operation, log))?;
+        Ok((system, place))
+    }
+
+    async fn send(
+        &self,
+        caller: &Caller,
+        decoded: &Decoded,
+        mut send: Send,
+        request: &jsonrpc::RpcRequest<'_>,
+        log: &mut RequestLog,
+    ) -> Result<Response, Error> {
+        let operation = Operation::from(&decoded.call);
+        let (system, place) = self.addressed(caller, decoded, &mut send, operation, log)?;
+        send.wait = match self.orloj.wait_ms {
+            Some(max_ms) if !request.is_notification => Wait::Rest { max_ms: Some(max_ms) },
+            Some(_) | None => Wait::Exists,
+        };
+        let _held = match (send.wait, self.orloj.waiting) {
+            (Wait::Exists, _) => None,
+            (Wait::Rest { .. }, most) => {
+                let throttle = self.server.throttle.as_ref();
+                let own = throttle.map(|throttle| throttle.waiting(caller, log.address)).transpose();
+                let own = own.map_err(|fault| told_of(&fault, operation, log))?.flatten();
+                let full = || Error::new(INTERNAL, "too many concurrent A2A wait connections");
+                let seat = seat(&self.house.waiting, most).map_err(|()| full())?;
+                Some((own, seat, GaugeGuard::new(&self.server.metrics.waiting)))
+            }
+        };
+        let id = send.alias.clone().unwrap_or_default();
+        match self.server.engine.send(&place, send).await {
+            Ok(SendAnswer::Task(task)) => self.result(&request.id, system, &task, &PLAIN).await,
+            // Whoever chose an id has a task under it.
+            Ok(SendAnswer::Reply(_)) => Err(Error::new(INTERNAL, "failed to create task")),
+            Err(fault) => Err(told_of(&fault, operation, log).about(&id)),
+        }
+    }
+
+    async fn subscribe(
+        &self,
+        caller: &Caller,
+        decoded: &Decoded,
+        mut send: Send,
+        log: &mut RequestLog,
+    ) -> Result<Response, Error> {
+        let operation = Operation::Stream;
+        let (system, place) = self.addressed(caller, decoded, &mut send, operation, log)?;
+        let throttle = self.server.throttle.as_ref();
+        let own = throttle.map(|throttle| throttle.stream(caller, log.address)).transpose();
+        let own = own.map_err(|fault| told_of(&fault, operation, log))?.flatten();
+        let full = || Error::new(INTERNAL, "too many concurrent subscribe connections");
+        let seat = seat(&self.house.streams, self.orloj.streams).map_err(|()| full())?;
+        let terms = terms(self.server, self.head, &place.caller.tenant);
+        let id = send.alias.clone().unwrap_or_default();
+        let subscription = self.server.engine.stream_to_end(&place, send).await;
+        let subscription = subscription.map_err(|fault| told_of(&fault, operation, log).about(&id))?;
+        let first = subscription.first().cloned();
+        let feed = Feed {
+            first,
+            states: subscription.into_states(),
+            server: self.server.clone(),
+            system: system.clone(),
+            terms,
+            last: None,
+        };
+        let heartbeat = Duration::from_millis(self.server.settings.heartbeat_ms);
+        let mut response = EventStream::new(feed, self.server.metrics.streams.clone())
+            .heartbeat(heartbeat, encode::HEARTBEAT)
+            .counted(self.server.answers.clone())
+            .permits([own, seat])
+            .respond();
+        if self.head.version == Version::HTTP_11 {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("keep-alive"));
+        }
+        Ok(signed(response))
+    }
+
+    async fn cancel(
+        &self,
+        caller: &Caller,
+        decoded: &Decoded,
+        cancel: &Cancel,
+        request: &jsonrpc::RpcRequest<'_>,
+        log: &mut RequestLog,
+    ) -> Result<Response, Error> {
+        let id = &cancel.task;
+        let (system, place, task) = self.find(caller, decoded, id).await?;
+        log.agent = Some(system.name.clone());
+        if let Some(error) = Error::of_cancel(id, task.state()) {
+            return Err(error);
+        }
+        let call = Cancel { task: task.id.to_string(), metadata: cancel.metadata.clone() };
+        let task = match self.server.engine.cancel(&place, call).await {
+            Ok(task) => task,
+            // It ended at this very moment.
+            Err(fault) if fault.kind == Kind::TaskNotCancelable => {
+                let (_, _, task) = self.find(caller, decoded, id).await?;
+                let refused = Error::of_cancel(id, task.state());
+                return Err(refused.unwrap_or_else(|| told_of(&fault, Operation::Cancel, log).about(id)));
+            }
+            Err(fault) => return Err(told_of(&fault, Operation::Cancel, log).about(id)),
+        };
+        self.result(&request.id, system, &task, &PLAIN).await
+    }
+
+    /// A task by the id its caller chose, by the name made of that, or by its own id; at the system that is named, else
+    /// wherever the caller may look.
+    async fn find(
+        &self,
+        caller: &Caller,
+        decoded: &Decoded,
+        id: &str,
+    ) -> Result<(&'a OrlojSystem, CallScope, Arc<Task>), Error> {
+        let systems: Vec<&OrlojSystem> = if self.named.is_some() || decoded.target.is_some() {
+            vec![self.system(decoded.target.as_ref(), Operation::Get)?]
+        } else {
+            let namespace = self.namespace.as_deref().unwrap_or(orloj::NAMESPACE);
+            let near = |system: &&OrlojSystem| *system.namespace == *namespace;
+            let (near, far): (Vec<_>, Vec<_>) = self.orloj.systems.iter().partition(near);
+            // Who names a namespace means it.
+            if self.namespace.is_some() { near } else { near.into_iter().chain(far).collect() }
+        };
+        for system in systems.into_iter().filter(|system| self.admits(caller, system)) {
+            let Ok(mut place) = self.place(caller, system, &decoded.call, Ids::default()) else { continue };
+            for mount in [NAMES, MOUNT] {
+                place.mount = mount.into();
+                match self.server.engine.get(&place, id).await {
+                    // By its name, and not by an id that only looks like one.
+                    Ok(task) if mount == MOUNT || task.id.to_string() != id => return Ok((system, place, task)),
+                    Ok(_) => {}
+                    Err(fault) if fault.kind == Kind::TaskNotFound => {}
+                    Err(fault) => return Err(Error::of(&fault, Operation::Get).about(id)),
+                }
+            }
+        }
+        Err(Error::no_task(id))
+    }
+
+    async fn result(&self, id: &Id<'_>, system: &OrlojSystem, task: &Task, view: &TaskView) -> Result<Response, Error> {
+        let mut w: Writer = jsonrpc::begin_result(id, 1_024);
+        encode::task(&mut w, task, &address(system), view);
+        jsonrpc::end_result(&mut w);
+        let body = into_body(self.server, self.head, &task.tenant, w.finish()).await;
+        Ok(signed(json(body.map_err(|fault| Error::of(&fault, Operation::Get))?)))
+    }
+}
+
+async fn identify(server: &Server, house: &House, headers: &HeaderMap) -> Result<Arc<Caller>, Fault> {
+    match house.token(headers) {
+        Some(known) => known,
+        None => server.callers.identify(headers).await,
+    }
+}
+
+pub(crate) fn address(system: &OrlojSystem) -> Address<'_> {
+    Address { namespace: &system.namespace, name: &system.name }
+}
+
+/// The namespace that a request names.
+fn namespace(head: &request::Parts) -> Option<String> {
+    let text = head.uri.query().filter(|query| query.contains("namespace"))?;
+    query::value(text, "namespace").ok().flatten().map(|name| name.to_string()).filter(|name| !name.is_empty())
+}
+
+/// A seat among all, where there are only so many.
+fn seat(seats: &Arc<ConcurrencyLimit>, most: Option<u32>) -> Result<Option<ConcurrencyPermit>, ()> {
+    match most {
+        None => Ok(None),
+        Some(most) => ConcurrencyLimit::take(seats, 0, most).map(Some).ok_or(()),
+    }
+}
+
+/// A fault as it is told here, and noted.
+fn told_of(fault: &Fault, operation: Operation, log: &mut RequestLog) -> Error {
+    log.fault(fault);
+    Error::of(fault, operation)
+}
+
+pub(crate) fn refused(error: &Error, id: &Id<'_>, log: &mut RequestLog) -> Response {
+    log.fault.get_or_insert_with(|| error.message.clone());
+    respond(error, id)
+}
+
+fn respond(error: &Error, id: &Id<'_>) -> Response {
+    let mut response = json(Bytes::from(error.encode(id)));
+    *response.status_mut() = StatusCode::from_u16(error.http).unwrap_or(StatusCode::OK);
+    if error.http == 401 {
+        response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"a2a\""));
+    }
+    if let Some(seconds) = error.retry_after_s {
+        response.headers_mut().insert(RETRY_AFTER, seconds.into());
+    }
+    signed(response)
+}
+
+pub(crate) fn signed(mut response: Response) -> Response {
+    response.headers_mut().insert(A2A_DIALECT.clone(), HeaderValue::from_static(orloj::NAME));
+    response
+}

@@ -1,0 +1,60 @@
+//! Streams.
+
+use std::io;
+use std::sync::Arc;
+
+use crate::orloj::encode;
+use dialects::framing::json::Writer;
+use engine::States;
+use model::Task;
+use sha2::{Digest, Sha256};
+
+use super::endpoint::{PLAIN, address};
+use crate::OrlojSystem;
+use gateway::Server;
+use gateway::front::load_all;
+use gateway::links::Terms;
+use web::sse::{EventSource, Flow};
+
+/// A stream as it is served: the whole task at every change of its status, until it has ended.
+pub(crate) struct Feed {
+    pub(crate) first: Option<Arc<Task>>,
+    pub(crate) states: States,
+    pub(crate) server: Arc<Server>,
+    pub(crate) system: OrlojSystem,
+    /// How large files are shown.
+    pub(crate) terms: Terms,
+    /// The hash of the newest frame: the same is not sent twice.
+    pub(crate) last: Option<[u8; 32]>,
+}
+
+impl EventSource for Feed {
+    type Item = Arc<Task>;
+
+    fn ready(&mut self) -> Option<Option<Arc<Task>>> {
+        self.first.take().map(Some)
+    }
+
+    async fn next(&mut self) -> Option<Arc<Task>> {
+        self.states.next().await
+    }
+
+    async fn write(&mut self, piece: &mut Vec<u8>, task: Option<Arc<Task>>) -> io::Result<Flow> {
+        let Some(task) = task else { return Ok(Flow::Ends) };
+        let flow = if task.core.is_settled() { Flow::Ends } else { Flow::Continues };
+        let mut w = Writer::with_capacity(1_024);
+        encode::task(&mut w, &task, &address(&self.system), &PLAIN);
+        let shown = load_all(&self.server, &self.terms, w.finish()).await.map_err(|fault| {
+            tracing::error!(cause = %fault.cause_text(), "a stream broke off: {fault}");
+            io::Error::other(fault.message)
+        })?;
+        let hash: [u8; 32] = Sha256::digest(&shown).into();
+        if self.last.replace(hash) != Some(hash) {
+            piece.reserve(shown.len() + 32);
+            encode::begin_frame(piece);
+            piece.extend_from_slice(&shown);
+            encode::end_frame(piece);
+        }
+        Ok(flow)
+    }
+}

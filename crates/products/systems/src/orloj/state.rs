@@ -1,0 +1,86 @@
+//! Tokens, the pace of callers, and seats.
+
+use std::collections::HashMap;
+use std::hash::RandomState;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use http::HeaderMap;
+use model::{Caller, Fault, Kind, Time};
+
+use crate::{Orloj, SystemsService};
+use gateway::settings::Key;
+use gateway::{Server, callers};
+use web::concurrency::ConcurrencyLimit;
+use web::credentials::bearer;
+use web::limiter::{Limiter, RateLimit};
+
+/// What the endpoints know and count beside the settings.
+pub(crate) struct House {
+    /// By the hash of the token.
+    pub(crate) tokens: HashMap<[u8; 32], (Arc<Caller>, Option<Time>)>,
+    pub(crate) pace: Option<(NonZeroU32, Arc<Limiter>)>,
+    pub(crate) hasher: RandomState,
+    pub(crate) waiting: Arc<ConcurrencyLimit>,
+    pub(crate) streams: Arc<ConcurrencyLimit>,
+}
+
+impl House {
+    /// What was used up `before` stays used up.
+    pub(crate) fn new(orloj: &Orloj, before: Option<&House>) -> House {
+        let known = |key: &Key| {
+            let Key { name, tenant, scopes, .. } = key;
+            let caller = Caller {
+                tenant: tenant.clone(),
+                name: name.clone(),
+                authenticated: true,
+                scopes: scopes.as_slice().into(),
+            };
+            (callers::hash(&key.secret), (Arc::new(caller), key.expires_at))
+        };
+        let pace = orloj.requests_per_minute.and_then(NonZeroU32::new).map(|per_minute| {
+            let used = before.and_then(|before| before.pace.as_ref()).filter(|(known, _)| *known == per_minute);
+            let fresh = || Arc::new(Limiter::new(RateLimit { per_minute, burst: per_minute }));
+            (per_minute, used.map_or_else(fresh, |(_, limiter)| limiter.clone()))
+        });
+        House {
+            tokens: orloj.tokens.iter().map(known).collect(),
+            pace,
+            hasher: before.map(|before| before.hasher.clone()).unwrap_or_default(),
+            waiting: before.map(|before| before.waiting.clone()).unwrap_or_default(),
+            streams: before.map(|before| before.streams.clone()).unwrap_or_default(),
+        }
+    }
+
+    /// Whether there is a token to show.
+    pub(crate) fn has_tokens(&self) -> bool {
+        !self.tokens.is_empty()
+    }
+
+    /// Whether any credential exists or is required. Without one everything is open, `auth: bearer` or not.
+    pub(crate) fn asks_for_tokens(&self, server: &Server) -> bool {
+        server.callers.required() || server.callers.has_any() || self.has_tokens()
+    }
+
+    /// Whose token of these endpoints is shown, if one is.
+    pub(crate) fn token(&self, headers: &HeaderMap) -> Option<Result<Arc<Caller>, Fault>> {
+        let (caller, end) = self.tokens.get(&callers::hash(bearer(headers)?))?;
+        if end.is_some_and(|end| Time(jiff::Timestamp::now().as_millisecond()) >= end) {
+            return Some(Err(Fault::new(Kind::Unauthenticated, "the token has expired; ask for a new one")));
+        }
+        Some(Ok(caller.clone()))
+    }
+}
+
+impl SystemsService {
+    /// Whether a caller with these headers may call anything here. Which system it calls is known once its request is read.
+    pub(crate) async fn lets_in(&self, server: &Server, headers: &HeaderMap) -> Result<(), Fault> {
+        let caller = match self.state.token(headers) {
+            Some(known) => known?,
+            None => server.callers.identify(headers).await?,
+        };
+        let asks = self.state.asks_for_tokens(server);
+        let public = || self.settings.systems.iter().any(|system| system.public);
+        if caller.authenticated || !asks || public() { Ok(()) } else { Err(callers::nobody()) }
+    }
+}

@@ -1,0 +1,307 @@
+//! A resource as it is written and shown: `apiVersion`, `kind`, `metadata`, `spec`, `status`.
+
+use std::collections::BTreeMap;
+
+use model::Json;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{
+    ANNOTATION_BYTES, API_VERSION, DOCUMENT_BYTES, LABEL_BYTES, LABELS, NAMESPACE, ORIGIN, Origin, Resource, Sort,
+    is_name,
+};
+use gateway::mount::RESERVED;
+
+/// Orloj's kinds that are no resources here, and what they are instead.
+const ELSEWHERE: &[(&str, &str)] = &[
+    ("ModelEndpoint", "a model is an agent of kind openai in the config; an Agent names it as model_ref"),
+    ("Tool", "a tool is an agent of kind mcp, http or command in the config, and a node of the system's graph"),
+    ("McpServer", "an MCP server is an agent of kind mcp in the config"),
+    ("Secret", "secrets stay outside: write env:NAME or file:PATH in the config"),
+    ("SealedSecret", "secrets stay outside: write env:NAME or file:PATH in the config"),
+    ("Memory", "what an agent remembers is its own; put an agent of kind http or mcp in front of it"),
+    ("AgentPolicy", "what callers may do is policy in the config"),
+    ("AgentRole", "what callers may do is policy in the config"),
+    ("ToolPermission", "who is asked first is approval of a node in the system's graph"),
+    ("ToolApproval", "approvals come of runs; decide them with POST /orloj/v1/tool-approvals/{name}/approve or /deny"),
+    ("Task", "a run is made with POST /orloj/v1/tasks"),
+    ("TaskSchedule", "call the system from a scheduler of yours, such as cron"),
+    ("TaskWebhook", "call the system at its own address, or make a run with POST /orloj/v1/tasks"),
+    ("Worker", "a worker is an agent of kind worker in the config"),
+];
+
+/// A document as somebody wrote it.
+#[derive(Clone, Debug)]
+pub struct Document {
+    pub sort: Sort,
+    pub name: String,
+    pub namespace: Option<String>,
+    pub labels: BTreeMap<String, String>,
+    pub annotations: BTreeMap<String, String>,
+    /// The version it was made from.
+    pub version: Option<u64>,
+    pub spec: Json,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Written {
+    #[serde(default)]
+    api_version: Option<String>,
+    #[serde(default)]
+    kind: Option<String>,
+    #[serde(default)]
+    metadata: Metadata,
+    #[serde(default)]
+    spec: Option<Json>,
+    /// What a server said; nobody else's word counts.
+    #[serde(default, rename = "status")]
+    _status: Option<serde::de::IgnoredAny>,
+}
+
+/// The members of `metadata`, of which a writer may set the first few.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default, rename_all = "camelCase")]
+pub(crate) struct Metadata {
+    pub(crate) name: Option<String>,
+    pub(crate) namespace: Option<String>,
+    pub(crate) labels: Option<BTreeMap<String, String>>,
+    pub(crate) annotations: Option<BTreeMap<String, String>>,
+    pub(crate) resource_version: Option<Value>,
+    #[serde(rename = "generation")]
+    _generation: Option<serde::de::IgnoredAny>,
+    #[serde(rename = "createdAt")]
+    _created_at: Option<serde::de::IgnoredAny>,
+}
+
+impl Document {
+    /// Reads a document; an error is everything that is wrong, each with its path. `sort` is what the address says.
+    pub fn read(text: &str, sort: Option<Sort>) -> Result<Document, Vec<String>> {
+        if text.len() > DOCUMENT_BYTES {
+            return Err(vec![format!("the document is larger than {DOCUMENT_BYTES} bytes; write less into it")]);
+        }
+        let written: Written = read(text).map_err(|wrong| vec![wrong])?;
+        let mut wrong = Vec::new();
+        if let Some(version) = written.api_version.as_deref().filter(|version| *version != API_VERSION) {
+            wrong.push(format!("apiVersion: {version:?} is not known; write {API_VERSION}"));
+        }
+        let sort = match (written.kind.as_deref(), sort) {
+            (Some(kind), Some(sort)) if kind != sort.kind() => {
+                wrong.push(format!("kind: {kind:?} does not belong here; this address is for kind {}", sort.kind()));
+                Some(sort)
+            }
+            (None | Some(_), Some(sort)) => Some(sort),
+            (Some(kind), None) => Sort::of_kind(kind).or_else(|| {
+                wrong.push(unknown_kind(kind));
+                None
+            }),
+            (None, None) => {
+                wrong.push("kind: is missing; write AgentSystem or Agent".to_owned());
+                None
+            }
+        };
+        let Metadata { name, namespace, labels, annotations, resource_version, .. } = written.metadata;
+        let name = name.unwrap_or_default();
+        check_name("metadata.name", &name, &mut wrong);
+        if name == "watch" || RESERVED.contains(&name.as_str()) {
+            wrong.push(format!("metadata.name: {name:?} is an address; choose another"));
+        }
+        if let Some(namespace) = &namespace {
+            check_name("metadata.namespace", namespace, &mut wrong);
+        }
+        let (labels, mut annotations) = (labels.unwrap_or_default(), annotations.unwrap_or_default());
+        // Ours, and read back by those who write what they were shown.
+        annotations.remove(ORIGIN);
+        check_texts("metadata.labels", &labels, LABEL_BYTES, &mut wrong);
+        check_texts("metadata.annotations", &annotations, ANNOTATION_BYTES, &mut wrong);
+        let version = version_of(resource_version.as_ref()).unwrap_or_else(|says| {
+            wrong.push(format!("metadata.resourceVersion: {says}"));
+            None
+        });
+        let spec = written.spec.filter(Json::is_object);
+        if spec.is_none() {
+            wrong.push("spec: is missing; write an object".to_owned());
+        }
+        match (sort, spec) {
+            (Some(sort), Some(spec)) if wrong.is_empty() => {
+                Ok(Document { sort, name, namespace, labels, annotations, version, spec })
+            }
+            (_, _) => Err(wrong),
+        }
+    }
+}
+
+pub(crate) fn read<'t, T: Deserialize<'t>>(text: &'t str) -> Result<T, String> {
+    // Readers of structs take lists, too; nobody here does.
+    if !text.trim_start().starts_with('{') {
+        return Err("the body must be a JSON object".to_owned());
+    }
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let read = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+        let path = error.path().to_string();
+        if path == "." { error.inner().to_string() } else { format!("{path}: {}", error.inner()) }
+    })?;
+    reader.end().map_err(|error| error.to_string())?;
+    Ok(read)
+}
+
+pub(crate) fn check_name(path: &str, name: &str, wrong: &mut Vec<String>) {
+    if !is_name(name) {
+        let shown: String = name.chars().take(64).collect();
+        wrong.push(format!("{path}: {shown:?} is no name; write 1 to 64 letters, digits, - and _"));
+    }
+}
+
+pub(crate) fn check_texts(path: &str, texts: &BTreeMap<String, String>, bytes: usize, wrong: &mut Vec<String>) {
+    if texts.len() > LABELS {
+        wrong.push(format!("{path}: there are more than {LABELS}; leave some out"));
+    }
+    for (key, value) in texts {
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/');
+        if key.is_empty() || key.len() > LABEL_BYTES || !key.chars().all(plain) {
+            let shown: String = key.chars().take(64).collect();
+            wrong.push(format!("{path}: {shown:?} is no key; write letters, digits, -, _, . and /"));
+        } else if value.len() > bytes {
+            wrong.push(format!("{path}.{key}: is longer than {bytes} bytes"));
+        }
+    }
+}
+
+fn unknown_kind(kind: &str) -> String {
+    let shown: String = kind.chars().take(64).collect();
+    match ELSEWHERE.iter().find(|(known, _)| *known == kind) {
+        Some((_, says)) => format!("kind: {shown} is no resource of this server: {says}"),
+        None => format!("kind: {shown:?} is not known; write AgentSystem or Agent"),
+    }
+}
+
+/// A version that somebody names: a number, as text or not.
+fn version_of(value: Option<&Value>) -> Result<Option<u64>, String> {
+    match value {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) if text.is_empty() => Ok(None),
+        Some(Value::String(text)) => text.parse().map(Some).map_err(|_| not_a_version(text)),
+        Some(Value::Number(number)) => number.as_u64().map(Some).ok_or_else(|| not_a_version(&number.to_string())),
+        Some(other) => Err(not_a_version(&other.to_string())),
+    }
+}
+
+pub(crate) fn not_a_version(text: &str) -> String {
+    let shown: String = text.chars().take(64).collect();
+    format!("{shown:?} is no version; write the one that a get or a list showed, or leave it out")
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Shown<'r> {
+    api_version: &'static str,
+    kind: &'static str,
+    metadata: ShownMetadata<'r>,
+    spec: &'r Json,
+    status: Status<'r>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ShownMetadata<'r> {
+    name: &'r str,
+    namespace: &'r str,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    labels: &'r BTreeMap<String, String>,
+    annotations: BTreeMap<&'r str, &'r str>,
+    resource_version: String,
+    generation: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    created_at: Option<String>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Status<'r> {
+    phase: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_error: Option<&'r str>,
+    observed_generation: u64,
+}
+
+impl Resource {
+    /// As a caller is shown it, in JSON.
+    pub fn shown(&self) -> String {
+        let mut annotations: BTreeMap<&str, &str> =
+            self.annotations.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        match self.origin {
+            Origin::Config => drop(annotations.insert(ORIGIN, Origin::Config.name())),
+            Origin::Made => {}
+        }
+        let shown = Shown {
+            api_version: API_VERSION,
+            kind: self.sort.kind(),
+            metadata: ShownMetadata {
+                name: &self.name,
+                namespace: &self.namespace,
+                labels: &self.labels,
+                annotations,
+                resource_version: self.revision.to_string(),
+                generation: self.generation,
+                created_at: self.created_at.map(|at| at.to_string()),
+            },
+            spec: &self.spec,
+            status: Status {
+                phase: if self.trouble.is_some() { "Error" } else { "Ready" },
+                last_error: self.trouble.as_deref(),
+                observed_generation: self.generation,
+            },
+        };
+        // Texts, numbers and what was JSON before always have a text.
+        serde_json::to_string(&shown).unwrap_or_default()
+    }
+}
+
+impl Document {
+    pub fn namespace(&self) -> &str {
+        self.namespace.as_deref().unwrap_or(NAMESPACE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wrong(text: &str) -> String {
+        Document::read(text, None).unwrap_err().join("\n")
+    }
+
+    #[test]
+    fn a_document_is_read_in_orlojs_form_and_its_spec_kept_as_it_is_written() {
+        let text = r#"{"apiVersion":"orloj.dev/v1","kind":"AgentSystem","metadata":{"name":"a","labels":{"x":"y"},
+            "resourceVersion":"7","generation":3,"createdAt":"x"},"spec":{"z":1,"a":2},"status":{"phase":"Ready"}}"#;
+        let read = Document::read(text, Some(Sort::AgentSystem)).unwrap();
+        assert_eq!((read.name.as_str(), read.namespace(), read.version), ("a", "default", Some(7)));
+        assert_eq!(read.spec.text(), r#"{"z":1,"a":2}"#, "nodes follow the order they were written in");
+    }
+
+    #[test]
+    fn everything_that_is_wrong_is_told_at_once_with_its_path() {
+        let text = r#"{"apiVersion":"v2","kind":"Tool","metadata":{"name":"a b","namespace":"/","labels":{"ü":"x"},
+            "resourceVersion":"x"},"spec":[]}"#;
+        let said = wrong(text);
+        for piece in [
+            "apiVersion: \"v2\"",
+            "a tool is an agent of kind mcp",
+            "metadata.name: \"a b\"",
+            "metadata.namespace: \"/\"",
+            "metadata.labels: \"ü\"",
+            "metadata.resourceVersion: \"x\" is no version",
+            "spec: is missing",
+        ] {
+            assert!(said.contains(piece), "{piece} is not in {said}");
+        }
+        assert!(wrong(r#"{"metadata":{"nam":"a"}}"#).contains("metadata.nam: unknown field `nam`"));
+        assert!(wrong(r#"{"kind":"Agent","metadata":{"name":"watch"},"spec":{}}"#).contains("is an address"));
+        assert!(wrong("{} {}").contains("trailing"));
+        assert!(wrong(&format!(r#"{{"kind":"{}"}}"#, "x".repeat(DOCUMENT_BYTES))).contains("larger than"));
+        let elsewhere =
+            Document::read(r#"{"kind":"Agent","metadata":{"name":"a"},"spec":{}}"#, Some(Sort::AgentSystem));
+        assert!(elsewhere.unwrap_err()[0].contains("this address is for kind AgentSystem"));
+    }
+}

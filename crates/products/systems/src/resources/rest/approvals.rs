@@ -1,0 +1,272 @@
+//! Orloj's `ToolApproval`: a question whether a node of a run may begin. It is read from the run's own log, and decided by an
+//! answer to the run; whoever answers in A2A decides the same.
+
+use bytes::Bytes;
+use http::{Method, StatusCode};
+use model::call::Idempotency;
+use model::{Call, Fault, Json, Message, Part, Role, Send, State, Task, Visibility, Wait};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::Clerk;
+use super::error::Error;
+use super::tasks::{self, Found, Run, Runs, step};
+use crate::OrlojSystem;
+use crate::resources::{API_VERSION, document};
+use web::body::Response;
+
+/// Runs that are looked at for approvals that were decided; those that wait are all found, up to the second number.
+const RECENT: usize = 200;
+const WAITING: usize = 1_000;
+const REASON_BYTES: usize = 4_096;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Pending,
+    Approved,
+    Denied,
+    /// The run has ended, and nobody has said anything.
+    Expired,
+}
+
+impl Phase {
+    fn name(self) -> &'static str {
+        match self {
+            Phase::Pending => "Pending",
+            Phase::Approved => "Approved",
+            Phase::Denied => "Denied",
+            Phase::Expired => "Expired",
+        }
+    }
+}
+
+/// One question of a run.
+#[derive(Debug)]
+struct Approval {
+    name: String,
+    run: Value,
+    node: Value,
+    visit: Value,
+    asks: String,
+    phase: Phase,
+    reason: Option<String>,
+    decided_by: Option<String>,
+}
+
+/// The questions of a run, oldest first. One that was put again is the same.
+fn all(task: &Task) -> Vec<Approval> {
+    let mut all: Vec<Approval> = Vec::new();
+    let mut answer = None;
+    for message in task.history.iter().chain(&task.status.message) {
+        if message.role == Role::User {
+            answer = decision(message);
+            // It counts from the moment it is in the log.
+            if let (Some(known), Some((approves, reason, by))) =
+                (all.last_mut().filter(|known| known.phase == Phase::Pending), &answer)
+            {
+                known.phase = if *approves { Phase::Approved } else { Phase::Denied };
+                (known.reason, known.decided_by) = (reason.clone(), by.clone());
+            }
+            continue;
+        }
+        let Some(step) = step(message) else { continue };
+        let is =
+            |known: &Approval| (&known.run, &known.node, &known.visit) == (&step["run"], &step["node"], &step["visit"]);
+        match step["state"].as_str() {
+            Some("approval") if !all.iter().any(is) => all.push(Approval {
+                name: format!("{}-{}", task.id, all.len() + 1),
+                run: step["run"].clone(),
+                node: step["node"].clone(),
+                visit: step["visit"].clone(),
+                asks: message.text(),
+                phase: Phase::Pending,
+                reason: None,
+                decided_by: None,
+            }),
+            Some(state @ ("approved" | "denied")) => {
+                if let Some(known) = all.iter_mut().find(|known| is(known)) {
+                    known.phase = if state == "approved" { Phase::Approved } else { Phase::Denied };
+                    known.reason = step["reason"].as_str().map(str::to_owned).or(known.reason.take());
+                    if let Some((_, _, by)) = answer.take() {
+                        known.decided_by = by;
+                    }
+                }
+            }
+            Some(_) | None => {}
+        }
+    }
+    if task.core.is_settled() {
+        for approval in all.iter_mut().filter(|approval| approval.phase == Phase::Pending) {
+            approval.phase = Phase::Expired;
+        }
+    }
+    all
+}
+
+/// What an answer of ours says.
+fn decision(message: &Message) -> Option<(bool, Option<String>, Option<String>)> {
+    let data = message.parts.iter().find_map(|part| match &part.content {
+        model::Content::Data(json) => Some(json.to_value()),
+        model::Content::Text(_) | model::Content::Raw(_) | model::Content::Url(_) | model::Content::Blob(_) => None,
+    })?;
+    let approves = match data["decision"].as_str()? {
+        "approve" => true,
+        "deny" => false,
+        _ => return None,
+    };
+    let text = |name: &str| data[name].as_str().map(str::to_owned);
+    Some((approves, text("reason"), text("decided_by")))
+}
+
+/// The name of the question that a run waits for, if it waits for one.
+pub(super) fn pending(task: &Task) -> Option<String> {
+    all(task).pop().filter(|last| last.phase == Phase::Pending).map(|last| last.name)
+}
+
+impl Approval {
+    fn shown(&self, system: &OrlojSystem, task: &Task) -> Value {
+        let mut status = json!({ "phase": self.phase.name() });
+        for (name, value) in [("reason", &self.reason), ("decidedBy", &self.decided_by)] {
+            if let Some(value) = value {
+                status[name] = json!(value);
+            }
+        }
+        let run = Run::of(system, task);
+        json!({
+            "apiVersion": API_VERSION,
+            "kind": "ToolApproval",
+            "metadata": {
+                "name": self.name,
+                "namespace": &*system.namespace,
+                "resourceVersion": task.seq().0.to_string(),
+                "generation": 1,
+                "createdAt": task.created_at.to_string(),
+            },
+            "spec": {
+                "task_ref": run.name(),
+                "system": &*system.name,
+                "agent": self.node,
+                "tool": self.node,
+                "reason": self.asks,
+            },
+            "status": status,
+        })
+    }
+}
+
+pub(super) async fn answer(clerk: &Clerk<'_>, path: &[&str], body: Result<Bytes, Fault>) -> Result<Response, Error> {
+    let method = &clerk.head.method;
+    let get = method == Method::GET || method == Method::HEAD;
+    match path {
+        [] if get => {
+            clerk.may_read()?;
+            list(clerk).await
+        }
+        [] => Err(Error::method("GET, HEAD")),
+        [name] if get => {
+            clerk.may_read()?;
+            let (found, approval) = find(clerk, name).await?;
+            Ok(super::json(approval.shown(&found.system, &found.task).to_string()))
+        }
+        [_] => Err(Error::method("GET, HEAD")),
+        [name, verb @ ("approve" | "deny")] if method == Method::POST => {
+            clerk.may_run()?;
+            let text = clerk.text(&body)?;
+            decide(clerk, name, *verb == "approve", if text.trim().is_empty() { "{}" } else { &text }).await
+        }
+        [_, "approve" | "deny"] => Err(Error::method("POST")),
+        [_, ..] => Err(Error::missing("there is nothing at this address")),
+    }
+}
+
+async fn list(clerk: &Clerk<'_>) -> Result<Response, Error> {
+    let runs = Runs::of(clerk, &tasks::reads())?;
+    let server = clerk.server;
+    let mut found = runs.in_state(server, Some(State::InputRequired), WAITING).await.map_err(Error::of)?;
+    let recent = runs.in_state(server, None, RECENT).await.map_err(Error::of)?;
+    found.extend(recent.into_iter().filter(|(_, task)| task.state() != State::InputRequired));
+    let after = clerk.wanted.after.as_deref();
+    let mut items: Vec<(String, Value)> = Vec::new();
+    for (system, task) in &found {
+        items.extend(all(task).iter().map(|one| (one.name.clone(), one.shown(system, task))));
+    }
+    // By name, so that pages fit together while runs go on.
+    items.sort_by(|(a, _), (b, _)| a.cmp(b));
+    items.retain(|(name, _)| after.is_none_or(|after| name.as_str() > after));
+    let limit = clerk.wanted.limit();
+    let next = items.get(limit).and_then(|_| items.get(limit - 1)).map(|(name, _)| name.clone());
+    let page = items.into_iter().take(limit).map(|(_, item)| item.to_string()).collect();
+    Ok(super::listed("ToolApproval", None, page, next.as_deref()))
+}
+
+async fn find(clerk: &Clerk<'_>, name: &str) -> Result<(Found, Approval), Error> {
+    let missing = || Error::missing(format!("there is no ToolApproval {name:?}; see GET /orloj/v1/tool-approvals"));
+    let (task, _) = name.rsplit_once('-').ok_or_else(missing)?;
+    let found = tasks::find(clerk, task).await.map_err(|_| missing())?;
+    let approval = all(&found.task).into_iter().find(|one| one.name == *name).ok_or_else(missing)?;
+    Ok((found, approval))
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Said {
+    reason: Option<String>,
+    /// Who decided, where that is not who calls.
+    #[serde(alias = "decidedBy")]
+    decided_by: Option<String>,
+}
+
+async fn decide(clerk: &Clerk<'_>, name: &str, approves: bool, text: &str) -> Result<Response, Error> {
+    let said: Said = document::read(text).map_err(|wrong| Error::wrong(vec![wrong]))?;
+    for (field, value) in [("reason", &said.reason), ("decided_by", &said.decided_by)] {
+        if value.as_ref().is_some_and(|value| value.len() > REASON_BYTES) {
+            return Err(Error::wrong(vec![format!("{field}: is longer than {REASON_BYTES} bytes")]));
+        }
+    }
+    let (found, approval) = find(clerk, name).await?;
+    let over =
+        |phase: Phase| Error::conflict(format!("ToolApproval {name:?} is {} already; nothing changed", phase.name()));
+    if approval.phase != Phase::Pending {
+        return Err(over(approval.phase));
+    }
+    let by = said.decided_by.unwrap_or_else(|| clerk.caller.name.to_string());
+    let decision = if approves { "approve" } else { "deny" };
+    let mut data = json!({ "decision": decision, "decided_by": by });
+    if let Some(reason) = &said.reason {
+        data["reason"] = json!(reason);
+    }
+    let message = Message {
+        id: uuid::Uuid::now_v7().to_string().into(),
+        role: Role::User,
+        parts: vec![Part::data(Json::from_value(&data))],
+        metadata: None,
+        extensions: Vec::new(),
+        references: Vec::new(),
+    };
+    let Found { system, mut place, task } = found;
+    let send = Send {
+        task: Some(task.id.to_string()),
+        wait: Wait::Exists,
+        history: Some(0),
+        // Of two who decide at the same moment only one is heard.
+        idempotency: Some(Idempotency { key: format!("approval/{name}"), body: [0; 32] }),
+        ..Send::new(message)
+    };
+    let call = Call::Send(Box::new(send.clone()));
+    let checked = clerk.desk.place(&clerk.caller, &system, &call, model::Ids::default()).map_err(Error::of)?;
+    place.ids = checked.ids;
+    match clerk.desk.visibility(&system) {
+        // Everybody's answers have one name, so that they meet.
+        Visibility::Tenant | Visibility::Systems => place.caller.name = "orloj-approvals".into(),
+        Visibility::Owner | Visibility::Parties => {}
+    }
+    clerk.server.engine.send(&place, send).await.map_err(Error::of)?;
+    let (found, now) = find(clerk, name).await?;
+    let wanted = if approves { Phase::Approved } else { Phase::Denied };
+    if now.phase != wanted {
+        return Err(over(now.phase));
+    }
+    let mut response = super::json(now.shown(&found.system, &found.task).to_string());
+    *response.status_mut() = StatusCode::OK;
+    Ok(response)
+}

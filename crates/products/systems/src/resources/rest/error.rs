@@ -1,0 +1,117 @@
+//! Errors of these endpoints: `{"error", "reason", "details"}` with the status of HTTP.
+
+use crate::orloj::errors;
+use http::{HeaderValue, StatusCode};
+use model::{Fault, Kind};
+use serde_json::json;
+
+use super::Refusal;
+use web::response::Rejection;
+
+#[derive(Debug)]
+pub(super) struct Error {
+    status: StatusCode,
+    reason: &'static str,
+    pub(super) message: String,
+    /// Everything that is wrong, each with its path.
+    details: Vec<String>,
+    allow: Option<&'static str>,
+    retry_after_s: Option<u32>,
+}
+
+impl Error {
+    pub(super) fn new(status: StatusCode, reason: &'static str, message: impl Into<String>) -> Error {
+        Error { status, reason, message: message.into(), details: Vec::new(), allow: None, retry_after_s: None }
+    }
+
+    pub(super) fn missing(message: impl Into<String>) -> Error {
+        Error::new(StatusCode::NOT_FOUND, "NotFound", message)
+    }
+
+    pub(super) fn conflict(message: impl Into<String>) -> Error {
+        Error::new(StatusCode::CONFLICT, "Conflict", message)
+    }
+
+    pub(super) fn unauthenticated(message: impl Into<String>) -> Error {
+        Error::new(StatusCode::UNAUTHORIZED, "Unauthorized", message)
+    }
+
+    pub(super) fn wrong(details: Vec<String>) -> Error {
+        Error { details: details.clone(), ..Error::new(StatusCode::BAD_REQUEST, "Invalid", details.join("; ")) }
+    }
+
+    pub(super) fn gone(message: impl Into<String>) -> Error {
+        Error::new(StatusCode::GONE, "Expired", message)
+    }
+
+    pub(super) fn method(allow: &'static str) -> Error {
+        let message = format!("this address answers to {allow} only");
+        Error { allow: Some(allow), ..Error::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message) }
+    }
+
+    /// Too many requests of one address.
+    pub(super) fn paced(error: &errors::Error) -> Error {
+        let no = Error::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", error.message.clone());
+        Error { retry_after_s: error.retry_after_s, ..no }
+    }
+
+    pub(super) fn refused(refusal: Refusal) -> Error {
+        let conflict = |reason, says| Error::new(StatusCode::CONFLICT, reason, says);
+        match refusal {
+            Refusal::Missing(says) => Error::missing(says),
+            Refusal::Exists(says) => conflict("AlreadyExists", says),
+            Refusal::Stale(says) => conflict("Conflict", says),
+            Refusal::InUse(says) => conflict("InUse", says),
+            Refusal::Configured(says) => conflict("Configured", says),
+            Refusal::Full(says) => conflict("LimitReached", says),
+            Refusal::NotAllowed(says) => Error::new(StatusCode::FORBIDDEN, "Forbidden", says),
+            Refusal::Wrong(wrong) => Error::wrong(wrong),
+            Refusal::Fault(fault) => Error::of(fault),
+        }
+    }
+
+    pub(super) fn of(fault: Fault) -> Error {
+        Error::of_fault(&fault)
+    }
+
+    pub(super) fn of_fault(fault: &Fault) -> Error {
+        if let Some(cause) = &fault.cause {
+            tracing::warn!(%cause, kind = ?fault.kind, "a request failed: {fault}");
+        }
+        let (status, reason) = match fault.kind {
+            Kind::Unauthenticated => (StatusCode::UNAUTHORIZED, "Unauthorized"),
+            Kind::Forbidden => (StatusCode::FORBIDDEN, "Forbidden"),
+            Kind::TaskNotFound => (StatusCode::NOT_FOUND, "NotFound"),
+            Kind::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "TooLarge"),
+            Kind::RateLimited => (StatusCode::TOO_MANY_REQUESTS, "TooManyRequests"),
+            Kind::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "Unavailable"),
+            Kind::Internal | Kind::InvalidAgentResponse => (StatusCode::INTERNAL_SERVER_ERROR, "InternalError"),
+            Kind::TaskNotCancelable | Kind::TaskSettled | Kind::KeyReused => (StatusCode::CONFLICT, "Conflict"),
+            Kind::InsufficientBalance | Kind::BudgetExceeded => (StatusCode::PAYMENT_REQUIRED, "PaymentRequired"),
+            Kind::Parse
+            | Kind::InvalidRequest
+            | Kind::MethodNotFound
+            | Kind::VerbNotAllowed
+            | Kind::InvalidParams
+            | Kind::MediaType
+            | Kind::PushNotSupported
+            | Kind::Unsupported
+            | Kind::ContentType
+            | Kind::ExtendedCardNotConfigured
+            | Kind::ExtensionRequired
+            | Kind::VersionNotSupported => (StatusCode::BAD_REQUEST, "Invalid"),
+        };
+        Error { retry_after_s: fault.retry_after_s, ..Error::new(status, reason, fault.message.clone()) }
+    }
+
+    pub(super) fn rejection(&self) -> Rejection {
+        let mut said = json!({ "error": self.message, "reason": self.reason, "code": self.status.as_u16() });
+        if !self.details.is_empty() {
+            said["details"] = json!(self.details);
+        }
+        Rejection::new(self.status, self.message.as_str(), said.to_string())
+            .allow(self.allow)
+            .retry_after(self.retry_after_s)
+            .challenge(|| HeaderValue::from_static("Bearer realm=\"a2a\""))
+    }
+}

@@ -1,0 +1,364 @@
+//! Orloj's resources over REST: systems and agents ([`crate::resources`]), and under its own mount runs of systems
+//! (`tasks`) and what they wait for (`approvals`).
+//!
+//! Who may read them and who may change them is decided here, before anything is looked at. A token that is bound to some
+//! systems calls those and has nothing to look for here.
+
+mod approvals;
+mod error;
+mod tasks;
+mod watch;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use crate::orloj;
+use bytes::Bytes;
+use dialects::framing::{query, scan};
+use http::header::{ETAG, IF_MATCH};
+use http::{HeaderValue, Method, StatusCode, request};
+use model::{Caller, Fault};
+
+use error::Error;
+
+use crate::orloj::endpoint::{Desk, signed};
+use crate::resources::{Document, Refusal, Resource, Selector, Shelf, Sort, Verb, Write, document};
+use gateway::front::RequestLog;
+use gateway::{Server, callers};
+use web::body::Response;
+use web::headers::check_media_type;
+use web::response::private_json;
+
+/// Of a list.
+const PAGE: usize = 100;
+const PAGE_MOST: usize = 500;
+
+/// What an address is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Collection {
+    Resources(Sort),
+    Tasks,
+    Approvals,
+}
+
+/// `rest` is what follows the collection's own address.
+pub(crate) async fn answer(
+    server: &Arc<Server>,
+    collection: Collection,
+    rest: &str,
+    head: &request::Parts,
+    body: Result<Bytes, Fault>,
+    log: &mut RequestLog,
+) -> Response {
+    (log.operation, log.dialect) = ("resources", orloj::NAME);
+    match Box::pin(call(server, collection, rest, head, body, log)).await {
+        Ok(response) => signed(response),
+        Err(error) => signed(error.rejection().respond(log)),
+    }
+}
+
+/// Says no before anything is read.
+pub(crate) fn turned_away(fault: &Fault, log: &mut RequestLog) -> Response {
+    (log.operation, log.dialect) = ("resources", orloj::NAME);
+    signed(Error::of_fault(fault).rejection().respond(log))
+}
+
+async fn call(
+    server: &Arc<Server>,
+    collection: Collection,
+    rest: &str,
+    head: &request::Parts,
+    body: Result<Bytes, Fault>,
+    log: &mut RequestLog,
+) -> Result<Response, Error> {
+    let desk = Desk::open(server, None, head, log).map_err(|error| Error::paced(&error))?;
+    let caller = desk.identified(log).await.map_err(Error::of)?;
+    let Some(shelf) = desk.orloj.resources.as_ref() else {
+        return Err(Error::new(StatusCode::NOT_FOUND, "NotFound", "this server keeps no resources"));
+    };
+    let wanted = Wanted::read(head.uri.query().unwrap_or_default())?;
+    let clerk = Clerk { server, desk, shelf, caller, wanted, head, address: log.address };
+    let rest = query::decode_segment(rest.trim_end_matches('/')).map_err(Error::of)?;
+    let path: Vec<&str> = rest.split('/').skip(1).collect();
+    match collection {
+        Collection::Resources(sort) => clerk.resources(sort, &path, body).await,
+        Collection::Tasks => tasks::answer(&clerk, &path, body).await,
+        Collection::Approvals => approvals::answer(&clerk, &path, body).await,
+    }
+}
+
+/// What a query asks for.
+#[derive(Debug, Default)]
+struct Wanted {
+    namespace: Option<String>,
+    selector: Selector,
+    limit: Option<usize>,
+    after: Option<String>,
+    version: Option<String>,
+}
+
+impl Wanted {
+    fn read(text: &str) -> Result<Wanted, Error> {
+        let mut wanted = Wanted::default();
+        for pair in query::pairs(text) {
+            let (name, value) = pair.map_err(Error::of)?;
+            let value = value.into_owned();
+            match &*name {
+                "namespace" => wanted.namespace = Some(value).filter(|value| !value.is_empty()),
+                "labelSelector" => {
+                    wanted.selector = Selector::parse(&value).map_err(|says| Error::wrong(vec![says]))?;
+                }
+                "limit" => {
+                    let limit = value.parse().ok().filter(|limit| (1..=PAGE_MOST).contains(limit));
+                    let says = || Error::wrong(vec![format!("limit: write a number from 1 to {PAGE_MOST}")]);
+                    wanted.limit = Some(limit.ok_or_else(says)?);
+                }
+                "after" | "continue" => wanted.after = Some(value).filter(|value| !value.is_empty()),
+                "resourceVersion" => wanted.version = Some(value).filter(|value| !value.is_empty()),
+                _ => {}
+            }
+        }
+        Ok(wanted)
+    }
+
+    fn limit(&self) -> usize {
+        self.limit.unwrap_or(PAGE)
+    }
+
+    fn admits_namespace(&self, namespace: &str) -> bool {
+        self.namespace.as_deref().is_none_or(|wanted| wanted == namespace)
+    }
+}
+
+/// Where one request is dealt with.
+struct Clerk<'a> {
+    server: &'a Arc<Server>,
+    desk: Desk<'a>,
+    shelf: &'a Shelf,
+    caller: Arc<Caller>,
+    wanted: Wanted,
+    head: &'a request::Parts,
+    address: IpAddr,
+}
+
+/// The scopes that are good here; a credential without scopes is good for everything.
+const READERS: &[&str] = &["reader", "writer", "admin"];
+const WRITERS: &[&str] = &["writer", "admin"];
+const ADMINS: &[&str] = &["admin"];
+
+impl Clerk<'_> {
+    /// Whoever looks.
+    fn may_read(&self) -> Result<(), Error> {
+        self.may(READERS, "reader")
+    }
+
+    /// Whoever has systems run, or answers for them.
+    fn may_run(&self) -> Result<(), Error> {
+        self.may(WRITERS, "writer")
+    }
+
+    /// Whoever changes what is served. That is never open, not even where everything else is: it is a way to run things.
+    fn may_change(&self) -> Result<(), Error> {
+        if !self.caller.authenticated {
+            return Err(Error::unauthenticated(
+                "a change of what is served needs an admin's key, also where nothing else needs one: make one with rialto \
+                 keys create NAME --tenant default --scope admin and send Authorization: Bearer KEY; or use rialto apply \
+                 beside the server's data folder",
+            ));
+        }
+        // A token of an issuer is good for everything if it says nothing; for this it has to say so.
+        if self.caller.scopes.is_empty() && callers::is_token(&self.caller.name) {
+            return Err(forbidden("admin"));
+        }
+        self.may(ADMINS, "admin")
+    }
+
+    fn may(&self, scopes: &[&str], least: &str) -> Result<(), Error> {
+        let caller = &self.caller;
+        if !caller.authenticated {
+            if self.desk.asks_for_tokens() {
+                return Err(Error::unauthenticated("send Authorization: Bearer <token>"));
+            }
+            return Ok(());
+        }
+        if caller.scopes.is_empty() || caller.scopes.iter().any(|scope| scopes.contains(&scope.as_str())) {
+            return Ok(());
+        }
+        Err(forbidden(least))
+    }
+
+    async fn resources(&self, sort: Sort, path: &[&str], body: Result<Bytes, Fault>) -> Result<Response, Error> {
+        let method = &self.head.method;
+        let get = method == Method::GET || method == Method::HEAD;
+        match path {
+            [] if get => {
+                self.may_read()?;
+                self.list(sort)
+            }
+            [] if method == Method::POST => {
+                self.may_change()?;
+                let document = Document::read(&self.text(&body)?, Some(sort)).map_err(Error::wrong)?;
+                let document = self.placed(document)?;
+                self.write(Write::Create(document)).await
+            }
+            [] => Err(Error::method("GET, HEAD, POST")),
+            ["watch"] if get => {
+                self.may_read()?;
+                watch::resources(self, sort)
+            }
+            ["watch"] => Err(Error::method("GET, HEAD")),
+            [name] if get => {
+                self.may_read()?;
+                self.get(sort, name)
+            }
+            [name] if method == Method::PUT => {
+                self.may_change()?;
+                let mut document = Document::read(&self.text(&body)?, Some(sort)).map_err(Error::wrong)?;
+                if document.name != *name {
+                    let says = format!("metadata.name: is {:?}, but the address says {name:?}", document.name);
+                    return Err(Error::wrong(vec![says]));
+                }
+                let expect = self.expected()?;
+                if let (Some(header), Some(body)) = (expect, document.version)
+                    && header != body
+                {
+                    let says = "metadata.resourceVersion: is not the one of If-Match; send one of the two".to_owned();
+                    return Err(Error::wrong(vec![says]));
+                }
+                document = self.placed(document)?;
+                self.write(Write::Update { document, expect }).await
+            }
+            [name] if method == Method::DELETE => {
+                self.may_change()?;
+                self.found(sort, name)?;
+                self.write(Write::Delete { sort, name: (*name).into(), expect: self.expected()? }).await
+            }
+            [_] => Err(Error::method("GET, HEAD, PUT, DELETE")),
+            [name, "status"] if get => {
+                self.may_read()?;
+                self.get(sort, name)
+            }
+            [_, "status"] => Err(Error::method("GET, HEAD")),
+            [_, ..] => Err(Error::missing("there is nothing at this address")),
+        }
+    }
+
+    /// The namespace that the query names is the document's, too.
+    fn placed(&self, mut document: Document) -> Result<Document, Error> {
+        match (&document.namespace, &self.wanted.namespace) {
+            (Some(own), Some(asked)) if own != asked => {
+                let says = format!("metadata.namespace: is {own:?}, but the query says {asked:?}");
+                return Err(Error::wrong(vec![says]));
+            }
+            (None, Some(asked)) => {
+                let mut wrong = Vec::new();
+                document::check_name("namespace", asked, &mut wrong);
+                if !wrong.is_empty() {
+                    return Err(Error::wrong(wrong));
+                }
+                document.namespace = Some(asked.clone());
+            }
+            (Some(_) | None, _) => {}
+        }
+        Ok(document)
+    }
+
+    async fn write(&self, write: Write) -> Result<Response, Error> {
+        let (verb, resource) = self.shelf.ask(write, &self.caller.name).await.map_err(Error::refused)?;
+        let mut response = shown(&resource);
+        if verb == Verb::Created {
+            *response.status_mut() = StatusCode::CREATED;
+        }
+        Ok(response)
+    }
+
+    fn found(&self, sort: Sort, name: &str) -> Result<Arc<Resource>, Error> {
+        let found = self.shelf.get(sort, name).filter(|found| self.wanted.admits_namespace(&found.namespace));
+        found.ok_or_else(|| {
+            Error::missing(format!("there is no {} {name:?}; see GET /v1/{}", sort.kind(), sort.plural()))
+        })
+    }
+
+    fn get(&self, sort: Sort, name: &str) -> Result<Response, Error> {
+        Ok(shown(&*self.found(sort, name)?))
+    }
+
+    fn list(&self, sort: Sort) -> Result<Response, Error> {
+        let (all, version) = self.shelf.list(sort);
+        let limit = self.wanted.limit();
+        let after = self.wanted.after.as_deref().unwrap_or_default();
+        let mut wanted = all.iter().filter(|one| {
+            &*one.name > after
+                && self.wanted.admits_namespace(&one.namespace)
+                && self.wanted.selector.admits(&one.labels)
+        });
+        let page: Vec<&Arc<Resource>> = wanted.by_ref().take(limit).collect();
+        let more = wanted.next().is_some();
+        let next = page.last().filter(|_| more).map(|last| last.name.to_string());
+        let items = page.iter().map(|one| one.shown()).collect();
+        Ok(listed(sort.kind(), Some(&version), items, next.as_deref()))
+    }
+
+    /// The version that `If-Match` names: one, or any.
+    fn expected(&self) -> Result<Option<u64>, Error> {
+        let Some(value) = self.head.headers.get(IF_MATCH) else { return Ok(None) };
+        let text = value.to_str().unwrap_or("?").trim();
+        if text == "*" {
+            return Ok(None);
+        }
+        let bare = text.trim_start_matches("W/").trim_matches('"');
+        let version =
+            bare.parse().map_err(|_| Error::wrong(vec![format!("If-Match: {}", document::not_a_version(bare))]));
+        version.map(Some)
+    }
+
+    /// The body as text.
+    fn text<'b>(&self, body: &'b Result<Bytes, Fault>) -> Result<std::borrow::Cow<'b, str>, Error> {
+        let body = match body {
+            Ok(body) => body,
+            Err(fault) => return Err(Error::of_fault(fault)),
+        };
+        if let Err(fault) = check_media_type(&self.head.headers) {
+            return Err(Error::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", fault.message));
+        }
+        scan::scan(body, self.server.engine.limits().json_depth).map(Into::into).map_err(Error::of)
+    }
+}
+
+fn forbidden(least: &str) -> Error {
+    let says = format!("this token may not do that: it needs the role or the scope {least}");
+    Error::new(StatusCode::FORBIDDEN, "Forbidden", says)
+}
+
+/// A resource as an answer.
+fn shown(resource: &Resource) -> Response {
+    let mut response = json(resource.shown());
+    if let Ok(tag) = HeaderValue::from_str(&format!("\"{}\"", resource.revision)) {
+        response.headers_mut().insert(ETAG, tag);
+    }
+    response
+}
+
+/// A page of a list; `items` are JSON already.
+fn listed(kind: &str, version: Option<&str>, items: Vec<String>, next: Option<&str>) -> Response {
+    let mut metadata = serde_json::Map::new();
+    if let Some(version) = version {
+        metadata.insert("resourceVersion".into(), version.into());
+    }
+    let mut tail = String::new();
+    if let Some(next) = next {
+        metadata.insert("continue".into(), next.into());
+        tail = format!(",\"continue\":{}", serde_json::Value::from(next));
+    }
+    json(format!(
+        r#"{{"apiVersion":"{}","kind":"{kind}List","metadata":{},"items":[{}]{tail}}}"#,
+        crate::resources::API_VERSION,
+        serde_json::Value::Object(metadata),
+        items.join(",")
+    ))
+}
+
+/// Not for caches: an answer depends on the caller and the time.
+fn json(text: String) -> Response {
+    private_json(StatusCode::OK, text)
+}

@@ -1,0 +1,567 @@
+//! Orloj's `Task`: one run of a system. It is a task as any other, shown in the product's form; its name is the id it was
+//! made with, or the one that is made of a caller's, or its own.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::orloj::{self, Address};
+use bytes::Bytes;
+use engine::SendAnswer;
+use http::{Method, StatusCode};
+use model::{
+    Again, Call, CallScope, Cancel, Content, Fault, Get, Ids, Json, Kind, List, Message, Part, Role, Send, State, Task,
+    Time, Wait,
+};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::error::Error;
+use super::{Clerk, watch};
+use crate::OrlojSystem;
+use crate::orloj::endpoint::{MOUNT, NAMES};
+use crate::resources::{ANNOTATION_BYTES, API_VERSION, LABEL_BYTES, Resource, Sort, document};
+use gateway::Server;
+use web::body::{Response, ResponseBody};
+
+/// The member of a message's metadata in which a run's own is kept, and that of the steps of a system.
+const OWN: &str = "https://rialto.dev/ext/orloj/v1";
+pub(super) const STEP: &str = "https://rialto.dev/ext/system/v1";
+/// Of a page of tasks, as the engine reads them.
+const PAGE: u32 = 100;
+/// Messages shown of one run.
+const MESSAGES: usize = 1_000;
+
+pub(super) async fn answer(clerk: &Clerk<'_>, path: &[&str], body: Result<Bytes, Fault>) -> Result<Response, Error> {
+    let method = &clerk.head.method;
+    let get = method == Method::GET || method == Method::HEAD;
+    match path {
+        [] if get => {
+            clerk.may_read()?;
+            list(clerk).await
+        }
+        [] if method == Method::POST => {
+            clerk.may_run()?;
+            create(clerk, &clerk.text(&body)?).await
+        }
+        [] => Err(Error::method("GET, HEAD, POST")),
+        ["watch"] if get => {
+            clerk.may_read()?;
+            watch::runs(clerk, Runs::of(clerk, &reads())?).await
+        }
+        ["watch"] => Err(Error::method("GET, HEAD")),
+        [name] | [name, "status"] if get => {
+            clerk.may_read()?;
+            let found = find(clerk, name).await?;
+            Ok(super::json(Run::of(&found.system, &found.task).shown(&found.task, true).to_string()))
+        }
+        [name] if method == Method::DELETE => {
+            clerk.may_run()?;
+            delete(clerk, name).await
+        }
+        [_] => Err(Error::method("GET, HEAD, DELETE")),
+        [name, "messages"] if get => {
+            clerk.may_read()?;
+            let found = find(clerk, name).await?;
+            Ok(super::json(json!({ "items": messages(&found.task) }).to_string()))
+        }
+        [name, "logs"] if get => {
+            clerk.may_read()?;
+            let found = find(clerk, name).await?;
+            Ok(super::json(json!({ "items": logs(&found.task) }).to_string()))
+        }
+        [_, "status" | "messages" | "logs"] => Err(Error::method("GET, HEAD")),
+        [_, ..] => Err(Error::missing("there is nothing at this address")),
+    }
+}
+
+/// A call that only reads, for whoever asks whether it may be made.
+pub(super) fn reads() -> Call {
+    Call::List(List::default())
+}
+
+/// The systems whose runs a caller sees, with the places to see them from.
+pub(super) struct Runs(Vec<(OrlojSystem, CallScope)>);
+
+impl Runs {
+    /// Every system of the namespace for which the caller may make this call.
+    pub(super) fn of(clerk: &Clerk<'_>, call: &Call) -> Result<Runs, Error> {
+        let (systems, _) = clerk.shelf.list(Sort::AgentSystem);
+        let systems = systems
+            .iter()
+            .filter(|system| system.trouble.is_none() && clerk.wanted.admits_namespace(&system.namespace));
+        let mut all = Vec::new();
+        for system in systems {
+            let system = as_called(system);
+            if let Ok(place) = clerk.desk.place(&clerk.caller, &system, call, Ids::default()) {
+                all.push((system, place));
+            }
+        }
+        Ok(Runs(all))
+    }
+
+    /// The runs whose status is from `since` on, newest first, at most so many.
+    pub(super) async fn changed(
+        &self,
+        server: &Server,
+        since: Option<Time>,
+        most: usize,
+    ) -> Result<Vec<(OrlojSystem, Arc<Task>)>, Fault> {
+        self.gather(server, List { since, ..List::default() }, most).await
+    }
+
+    /// The runs in a state, newest first, at most so many.
+    pub(super) async fn in_state(
+        &self,
+        server: &Server,
+        state: Option<State>,
+        most: usize,
+    ) -> Result<Vec<(OrlojSystem, Arc<Task>)>, Fault> {
+        self.gather(server, List { state, ..List::default() }, most).await
+    }
+
+    async fn gather(&self, server: &Server, list: List, most: usize) -> Result<Vec<(OrlojSystem, Arc<Task>)>, Fault> {
+        let mut all: Vec<(OrlojSystem, Arc<Task>)> = Vec::new();
+        for (system, place) in &self.0 {
+            let mut list = List { page_size: Some(PAGE), ..list.clone() };
+            let mut of_system = 0;
+            while of_system < most {
+                let page = server.engine.list(place, &list).await?;
+                of_system += page.tasks.len();
+                all.extend(page.tasks.into_iter().map(|task| (system.clone(), task)));
+                if page.next_page_token.is_empty() {
+                    break;
+                }
+                list.page_token = Some(page.next_page_token);
+            }
+        }
+        all.sort_by_key(|(_, task)| std::cmp::Reverse(task.status.at));
+        all.truncate(most);
+        Ok(all)
+    }
+}
+
+/// A system as the endpoints know it.
+fn as_called(system: &Resource) -> OrlojSystem {
+    let spec = system.spec.to_value();
+    let a2a = &spec["a2a"];
+    let public = a2a["enabled"] == true && a2a["auth"] == "public";
+    OrlojSystem { name: system.name.clone(), namespace: system.namespace.clone(), public, agents: Vec::new() }
+}
+
+/// A run, and where it was found.
+pub(super) struct Found {
+    pub(super) system: OrlojSystem,
+    pub(super) place: CallScope,
+    pub(super) task: Arc<Task>,
+}
+
+/// A run by its name, by the id its caller chose, or by its own id.
+pub(super) async fn find(clerk: &Clerk<'_>, name: &str) -> Result<Found, Error> {
+    let call = Call::Get(Get { task: name.to_owned(), history: None });
+    for (system, mut place) in Runs::of(clerk, &call)?.0 {
+        for mount in [NAMES, MOUNT] {
+            place.mount = mount.into();
+            match clerk.server.engine.get(&place, name).await {
+                Ok(task) => return Ok(Found { system, place, task }),
+                Err(fault) if fault.kind == Kind::TaskNotFound => {}
+                Err(fault) => return Err(Error::of(fault)),
+            }
+        }
+    }
+    Err(Error::missing(format!("there is no Task {name:?}; see GET /orloj/v1/tasks")))
+}
+
+/// A run as the product shows it.
+pub(super) struct Run {
+    name: String,
+    system: Arc<str>,
+    namespace: Arc<str>,
+    pub(super) labels: BTreeMap<String, String>,
+    annotations: BTreeMap<String, String>,
+    input: Value,
+}
+
+impl Run {
+    pub(super) fn of(system: &OrlojSystem, task: &Task) -> Run {
+        let first = task.history.iter().find(|message| message.role == Role::User);
+        let own = first.and_then(|message| message.metadata.as_ref()).map(Json::to_value).unwrap_or_default();
+        let own = &own[OWN];
+        let texts = |name: &str| BTreeMap::<String, String>::deserialize(&own[name]).unwrap_or_default();
+        let (mut labels, mut annotations) = (texts("labels"), texts("annotations"));
+        let address = Address { namespace: &system.namespace, name: &system.name };
+        let name = match task.alias.as_deref() {
+            Some(alias) if own["name"] == alias => alias.to_owned(),
+            Some(alias) if *task.dialect == *orloj::NAME => {
+                labels.insert("orloj.dev/a2a-task-id".into(), alias.to_owned());
+                annotations.insert("orloj.dev/created-by".into(), "a2a-protocol".into());
+                address.task_name(alias)
+            }
+            Some(_) | None => task.id.to_string(),
+        };
+        if task.state() == State::Canceled {
+            labels.insert("orloj.dev/a2a-cancelled".into(), "true".into());
+        }
+        let prompt = || first.map(|message| json!({ "prompt": message.text() })).unwrap_or_else(|| json!({}));
+        let input = if own["input"].is_object() { own["input"].clone() } else { prompt() };
+        Run { name, system: system.name.clone(), namespace: system.namespace.clone(), labels, annotations, input }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// `whole` with what came of it.
+    pub(super) fn shown(&self, task: &Task, whole: bool) -> Value {
+        let mut metadata = json!({
+            "name": self.name,
+            "namespace": &*self.namespace,
+            "resourceVersion": task.seq().0.to_string(),
+            "generation": 1,
+            "createdAt": task.created_at.to_string(),
+        });
+        for (name, texts) in [("labels", &self.labels), ("annotations", &self.annotations)] {
+            if !texts.is_empty() {
+                metadata[name] = json!(texts);
+            }
+        }
+        let mut status = json!({
+            "phase": phase(task),
+            "taskId": task.id.to_string(),
+            "updatedAt": task.status.at.to_string(),
+        });
+        let words = task.status.message.as_ref().map(|message| message.text()).filter(|words| !words.is_empty());
+        match task.state() {
+            State::Failed | State::Rejected => status["lastError"] = json!(words.unwrap_or_default()),
+            State::Canceled => {
+                let reason = task.canceled_with.as_ref().map(|with| with.to_value()["reason"].clone());
+                let reason = reason.as_ref().and_then(Value::as_str).map(str::to_owned).or(words).unwrap_or_default();
+                status["lastError"] = json!(format!("a2a:cancelled:{reason}"));
+            }
+            State::InputRequired | State::AuthRequired => {
+                let kind = if super::approvals::pending(task).is_some() { "ToolApproval" } else { "A2AInputRequest" };
+                status["blockedOn"] = json!({ "kind": kind, "message": words });
+                if let Some(approval) = super::approvals::pending(task) {
+                    status["blockedOn"]["name"] = json!(approval);
+                }
+            }
+            State::Submitted | State::Working | State::Completed => {}
+        }
+        if task.core.is_settled() {
+            status["completedAt"] = json!(task.status.at.to_string());
+        }
+        if whole {
+            let mut output = Map::new();
+            for artifact in &task.artifacts {
+                let name = artifact.name.clone().unwrap_or_else(|| artifact.id.to_string());
+                output.insert(name, text_of(&artifact.parts).into());
+            }
+            if !output.is_empty() {
+                status["output"] = Value::Object(output);
+            }
+        }
+        json!({
+            "apiVersion": API_VERSION,
+            "kind": "Task",
+            "metadata": metadata,
+            "spec": { "system": &*self.system, "input": self.input },
+            "status": status,
+        })
+    }
+}
+
+/// Texts and data as one text; files are at the task's own endpoints.
+fn text_of(parts: &[Part]) -> String {
+    let text = |part: &Part| match &part.content {
+        Content::Text(text) => Some(text.to_string()),
+        Content::Data(json) => Some(json.text().to_owned()),
+        Content::Raw(_) | Content::Url(_) | Content::Blob(_) => None,
+    };
+    parts.iter().filter_map(text).collect::<Vec<_>>().join("\n")
+}
+
+/// Where a run stands, in the product's words. A node that was tried again and failed every time is a dead letter.
+fn phase(task: &Task) -> &'static str {
+    match task.state() {
+        State::Submitted => "Pending",
+        State::Working => "Running",
+        State::InputRequired | State::AuthRequired => "WaitingApproval",
+        State::Completed => "Succeeded",
+        State::Failed if is_dead_letter(task) => "DeadLetter",
+        State::Failed | State::Canceled | State::Rejected => "Failed",
+    }
+}
+
+fn is_dead_letter(task: &Task) -> bool {
+    let steps: Vec<Value> = steps(task).collect();
+    let Some(last) = steps.iter().rev().find(|step| step["state"] == "failed") else { return false };
+    let tries = steps
+        .iter()
+        .filter(|step| step["state"] == "failed" && (&step["run"], &step["node"]) == (&last["run"], &last["node"]));
+    tries.count() > 1
+}
+
+/// The steps of a system's run, oldest first.
+fn steps(task: &Task) -> impl Iterator<Item = Value> {
+    let said = task.history.iter().chain(&task.status.message).filter(|message| message.role == Role::Agent);
+    said.filter_map(|message| step(message))
+}
+
+/// The step that a message tells of.
+pub(super) fn step(message: &Message) -> Option<Value> {
+    let metadata = message.metadata.as_ref().filter(|json| json.text().contains(STEP))?;
+    metadata.to_value().get(STEP).cloned()
+}
+
+fn messages(task: &Task) -> Vec<Value> {
+    let said = task.history.iter().chain(&task.status.message);
+    let shown = said.map(|message| {
+        let role = match message.role {
+            Role::User => "user",
+            Role::Agent => "agent",
+        };
+        json!({ "id": &*message.id, "role": role, "content": text_of(&message.parts) })
+    });
+    let all: Vec<Value> = shown.collect();
+    all[all.len().saturating_sub(MESSAGES)..].to_vec()
+}
+
+fn logs(task: &Task) -> Vec<Value> {
+    let all: Vec<Value> = steps(task)
+        .map(|mut step| {
+            let state = step["state"].take();
+            let mut line = json!({ "step": state });
+            for name in ["node", "visit", "child", "reason"] {
+                if !step[name].is_null() {
+                    line[name] = step[name].take();
+                }
+            }
+            line
+        })
+        .collect();
+    all[all.len().saturating_sub(MESSAGES)..].to_vec()
+}
+
+/// System by system, each newest first; `continue` says in which it goes on, and where.
+async fn list(clerk: &Clerk<'_>) -> Result<Response, Error> {
+    let limit = clerk.wanted.limit();
+    let (mut begin, mut token) = match clerk.wanted.after.as_deref() {
+        None => (None, None),
+        Some(after) => match after.split_once('~') {
+            Some((system, token)) => (Some(system.to_owned()), Some(token.to_owned()).filter(|t| !t.is_empty())),
+            None => {
+                return Err(Error::wrong(vec!["after: is not the continue of this list; begin without it".to_owned()]));
+            }
+        },
+    };
+    let (mut items, mut next) = (Vec::new(), None);
+    let runs = Runs::of(clerk, &reads())?;
+    for (system, place) in &runs.0 {
+        if begin.as_deref().is_some_and(|begin| &*system.name < begin) {
+            continue;
+        }
+        if begin.take().is_some_and(|begin| *system.name != *begin) {
+            token = None;
+        }
+        loop {
+            if items.len() >= limit {
+                next = Some(format!("{}~{}", system.name, token.take().unwrap_or_default()));
+                break;
+            }
+            let page_size = u32::try_from(limit - items.len()).unwrap_or(PAGE).min(PAGE);
+            let query = List { page_size: Some(page_size), page_token: token.take(), ..List::default() };
+            let page = clerk.server.engine.list(place, &query).await.map_err(Error::of)?;
+            for task in &page.tasks {
+                let run = Run::of(system, task);
+                if clerk.wanted.selector.admits(&run.labels) {
+                    items.push(run.shown(task, false).to_string());
+                }
+            }
+            if page.next_page_token.is_empty() {
+                break;
+            }
+            token = Some(page.next_page_token);
+        }
+        if next.is_some() {
+            break;
+        }
+    }
+    Ok(super::listed("Task", None, items, next.as_deref()))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Written {
+    #[serde(default)]
+    api_version: Option<String>,
+    #[serde(default)]
+    kind: Option<String>,
+    #[serde(default)]
+    metadata: document::Metadata,
+    spec: Spec,
+    #[serde(default, rename = "status")]
+    _status: Option<serde::de::IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Spec {
+    system: String,
+    #[serde(default)]
+    input: Map<String, Value>,
+    #[serde(default)]
+    mode: Option<String>,
+    #[serde(default)]
+    max_turns: Option<u32>,
+    /// Kept by nobody: every run begins at once.
+    #[serde(default, rename = "priority")]
+    _priority: Option<serde::de::IgnoredAny>,
+    #[serde(default)]
+    retry: Option<Value>,
+    #[serde(default)]
+    message_retry: Option<Value>,
+    #[serde(default)]
+    requirements: Option<Value>,
+}
+
+async fn create(clerk: &Clerk<'_>, text: &str) -> Result<Response, Error> {
+    let written: Written = document::read(text).map_err(|wrong| Error::wrong(vec![wrong]))?;
+    let mut wrong = Vec::new();
+    if written.api_version.as_deref().is_some_and(|version| version != API_VERSION) {
+        wrong.push(format!("apiVersion: write {API_VERSION}"));
+    }
+    if written.kind.as_deref().is_some_and(|kind| kind != "Task") {
+        wrong.push("kind: this address is for kind Task".to_owned());
+    }
+    let name = written.metadata.name.clone().unwrap_or_else(|| format!("task-{}", uuid::Uuid::now_v7().simple()));
+    document::check_name("metadata.name", &name, &mut wrong);
+    if name == "watch" {
+        wrong.push("metadata.name: \"watch\" is an address; choose another".to_owned());
+    }
+    let labels = written.metadata.labels.unwrap_or_default();
+    let annotations = written.metadata.annotations.unwrap_or_default();
+    document::check_texts("metadata.labels", &labels, LABEL_BYTES, &mut wrong);
+    document::check_texts("metadata.annotations", &annotations, ANNOTATION_BYTES, &mut wrong);
+    let spec = written.spec;
+    match spec.mode.as_deref() {
+        None | Some("run") => {}
+        Some(mode) => wrong.push(format!("spec.mode: {mode:?} is not there; leave it out, every Task is a run")),
+    }
+    for (field, value, instead) in [
+        ("retry", &spec.retry, "retries of a node in the system's graph"),
+        ("message_retry", &spec.message_retry, "retries of a node in the system's graph"),
+        ("requirements", &spec.requirements, "the agents of the system"),
+    ] {
+        if value.as_ref().is_some_and(|value| !value.is_null()) {
+            wrong.push(format!("spec.{field}: is not a run's here; leave it out, it is said by {instead}"));
+        }
+    }
+    if spec.max_turns == Some(0) {
+        wrong.push("spec.max_turns: write a number from 1".to_owned());
+    }
+    if spec.input.is_empty() {
+        wrong.push("spec.input: is empty; write { \"prompt\": \"…\" }".to_owned());
+    }
+    if !wrong.is_empty() {
+        return Err(Error::wrong(wrong));
+    }
+    let asked = written.metadata.namespace.as_deref().or(clerk.wanted.namespace.as_deref());
+    let (in_namespace, target) = match spec.system.split_once('/') {
+        Some((namespace, target)) => (Some(namespace), target),
+        None => (asked, spec.system.as_str()),
+    };
+    let found = clerk.shelf.get(Sort::AgentSystem, target);
+    let found = found.filter(|system| in_namespace.is_none_or(|namespace| *system.namespace == *namespace));
+    let found = found.ok_or_else(|| {
+        Error::wrong(vec![format!(
+            "spec.system: there is no AgentSystem {:?} here; see GET /v1/agent-systems",
+            spec.system
+        )])
+    })?;
+    if let Some(trouble) = &found.trouble {
+        return Err(Error::conflict(format!("AgentSystem {target:?} is not served now: {trouble}")));
+    }
+    let system = as_called(&found);
+    if find(clerk, &name).await.is_ok() {
+        return Err(taken(&name));
+    }
+    let message = said(&name, &spec, &labels, &annotations);
+    let send = Send { alias: Some(name.clone()), wait: Wait::Exists, history: Some(0), ..Send::new(message) };
+    let address = Address { namespace: &system.namespace, name: &system.name };
+    let ids =
+        Ids { again: Again::Refuse, also: Some((NAMES.into(), address.task_name(&name).into())), ..Ids::default() };
+    let call = Call::Send(Box::new(send.clone()));
+    let place = clerk.desk.place(&clerk.caller, &system, &call, ids).map_err(Error::of)?;
+    match clerk.server.engine.send(&place, send).await {
+        Ok(SendAnswer::Task(task)) => {
+            let mut response = super::json(Run::of(&system, &task).shown(&task, true).to_string());
+            *response.status_mut() = StatusCode::CREATED;
+            Ok(response)
+        }
+        Ok(SendAnswer::Reply(_)) => Err(Error::of(Fault::internal("a system answered without a task"))),
+        // Somebody took the name a moment ago.
+        Err(fault) if fault.kind == Kind::InvalidParams && fault.field.as_deref() == Some("id") => Err(taken(&name)),
+        Err(fault) => Err(Error::of(fault)),
+    }
+}
+
+fn taken(name: &str) -> Error {
+    let says = format!("there is a Task {name:?} already; choose another name, or delete it first");
+    Error::new(StatusCode::CONFLICT, "AlreadyExists", says)
+}
+
+/// What the system is told: the prompt as text, anything else as data.
+fn said(name: &str, spec: &Spec, labels: &BTreeMap<String, String>, annotations: &BTreeMap<String, String>) -> Message {
+    let mut rest = spec.input.clone();
+    let prompt = match rest.remove("prompt") {
+        Some(Value::String(prompt)) => Some(prompt),
+        Some(other) => {
+            rest.insert("prompt".into(), other);
+            None
+        }
+        None => None,
+    };
+    let mut parts: Vec<Part> = prompt.into_iter().map(Part::text).collect();
+    if !rest.is_empty() {
+        parts.push(Part::data(Json::from_value(&Value::Object(rest))));
+    }
+    let mut metadata =
+        json!({ OWN: { "name": name, "input": spec.input, "labels": labels, "annotations": annotations } });
+    if let Some(most) = spec.max_turns {
+        metadata[STEP] = json!({ "max_turns": most });
+    }
+    let id = uuid::Uuid::now_v7().to_string().into();
+    let metadata = Some(Json::from_value(&metadata));
+    Message { id, role: Role::User, parts, metadata, extensions: Vec::new(), references: Vec::new() }
+}
+
+/// Cancels a run that goes on, and removes it.
+async fn delete(clerk: &Clerk<'_>, name: &str) -> Result<Response, Error> {
+    let Found { system, place, task } = find(clerk, name).await?;
+    let id = task.id;
+    let cancel = Cancel { task: id.to_string(), metadata: Some(Json::from_value(&json!({ "reason": "deleted" }))) };
+    // What is done to it must be allowed, too.
+    clerk.desk.place(&clerk.caller, &system, &Call::Cancel(cancel.clone()), Ids::default()).map_err(Error::of)?;
+    if !task.core.is_settled() {
+        match clerk.server.engine.cancel(&place, cancel).await {
+            Ok(_) => {}
+            // It ended by itself.
+            Err(fault) if matches!(fault.kind, Kind::TaskNotCancelable | Kind::TaskNotFound) => {}
+            Err(fault) => return Err(Error::of(fault)),
+        }
+    }
+    clerk.server.engine.purge(id).await.map_err(Error::of)?;
+    clerk.server.cache.forget(id);
+    let mut response = Response::new(ResponseBody::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    Ok(response)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_read_where_systems_write_them() {
+        assert_eq!(STEP, crate::agent::KEY);
+    }
+}

@@ -1,0 +1,285 @@
+//! The addresses of systems: JSON-RPC, cards, the registry of cards, and resources.
+
+use std::sync::Arc;
+
+use dialects::framing::scan;
+use futures_util::future::BoxFuture;
+use http::{HeaderMap, request};
+use model::Fault;
+use web::body::Response;
+
+use super::Orloj;
+use crate::orloj::endpoint as orloj;
+use crate::orloj::state::House;
+use crate::resources::rest::{self as resources, Collection};
+use crate::resources::{DOCUMENT_BYTES, Shelf, Sort};
+use gateway::front::RequestLog;
+use gateway::mount::{CARD, OLD_CARD};
+use gateway::product::{
+    Accepts, EndpointRequest, Ownership, ProductEndpoint, ProductRoute, ProductService, RequestBody, SharedAddress,
+    SharedCall,
+};
+use gateway::service::refused_as_text;
+use gateway::{Server, Settings, settings};
+
+pub struct SystemsService {
+    pub(crate) settings: Orloj,
+    pub(crate) state: House,
+}
+
+impl SystemsService {
+    /// The service that takes the place of `before`: what callers have used of their limits stays used.
+    pub fn new(settings: Orloj, before: Option<&SystemsService>) -> SystemsService {
+        let state = House::new(&settings, before.map(|before| &before.state));
+        SystemsService { settings, state }
+    }
+
+    pub(crate) fn of(server: &Server) -> Option<&SystemsService> {
+        server.product()
+    }
+
+    /// The systems and agents, where they are served as resources.
+    pub fn resources(&self) -> Option<&Shelf> {
+        self.settings.resources.as_ref()
+    }
+}
+
+impl ProductService for SystemsService {
+    fn route<'a>(&'a self, path: &'a str) -> ProductRoute<'a> {
+        route(path).map_or(ProductRoute::NotMine, |found| {
+            found.map_or(ProductRoute::Nothing, |endpoint| ProductRoute::Found(Box::new(endpoint)))
+        })
+    }
+
+    fn check(&self, settings: &Settings) -> Result<(), settings::Error> {
+        orloj::check(&self.settings, settings)
+    }
+
+    fn requires_credential(&self, agent: &str) -> Option<String> {
+        let closed = self.settings.systems.iter().any(|system| *system.name == *agent && !system.public);
+        closed.then(|| format!("a token of orloj.tokens is taken at /orloj/v1/agent-systems/{agent}/a2a"))
+    }
+
+    fn has_credentials(&self) -> bool {
+        self.state.has_tokens()
+    }
+
+    fn separates_tenants(&self, agent: &str) -> bool {
+        self.state.has_tokens() && self.settings.systems.iter().any(|system| *system.name == *agent)
+    }
+
+    fn largest_body(&self) -> usize {
+        self.settings.body_bytes
+    }
+
+    fn shared(&self) -> Option<&dyn SharedAddress> {
+        Some(&SystemsAddress)
+    }
+
+    fn knows_caller<'a>(&'a self, server: &'a Arc<Server>, head: &'a request::Parts) -> BoxFuture<'a, bool> {
+        Box::pin(async move { self.lets_in(server, &head.headers).await.is_ok() })
+    }
+}
+
+/// The addresses that systems share with the default agent.
+pub struct SystemsAddress;
+
+impl SharedAddress for SystemsAddress {
+    fn paths(&self) -> &'static [&'static str] {
+        &["/a2a", "/a2a/"]
+    }
+
+    fn methods(&self) -> &'static [&'static str] {
+        crate::orloj::METHODS
+    }
+
+    fn dialect(&self) -> &'static str {
+        crate::orloj::NAME
+    }
+
+    /// A token that only the systems' endpoints know.
+    fn by_headers(&self, server: &Server, headers: &HeaderMap) -> bool {
+        orloj::is_token(server, headers)
+    }
+
+    fn by_params(&self, method: &str, params: Option<&str>, has_session: bool) -> Ownership {
+        if has_session {
+            Ownership::No
+        } else if params.into_iter().flat_map(scan::members).any(|(name, _)| name == "message") {
+            Ownership::Yes
+        } else if matches!(method, "tasks/get" | "tasks/cancel") {
+            Ownership::IfUnknown
+        } else {
+            Ownership::No
+        }
+    }
+
+    fn owns<'a>(&'a self, call: SharedCall<'a>) -> BoxFuture<'a, bool> {
+        Box::pin(orloj::owns(call.server, call.mounted, call.head, call.request))
+    }
+
+    fn answer_unread<'a>(&'a self, request: EndpointRequest<'a>) -> BoxFuture<'a, Response> {
+        let EndpointRequest { server, head, body, log } = request;
+        Box::pin(async move { orloj::answer(server, None, head, body.into_bytes(), log).await })
+    }
+
+    fn answer<'a>(&'a self, call: SharedCall<'a>, log: &'a mut RequestLog) -> BoxFuture<'a, Response> {
+        Box::pin(orloj::answer_to(call.server, None, call.head, call.request, log))
+    }
+}
+
+#[derive(Debug)]
+enum SystemsEndpoint<'a> {
+    /// With the system that the path names.
+    JsonRpc(Option<&'a str>),
+    Card(Option<&'a str>),
+    Registry,
+    /// With the path below the collection.
+    Resources(Collection, &'a str),
+}
+
+/// The endpoint for a path; `Some(None)` where nothing is there, although the path is below the product's mount.
+fn route(path: &str) -> Option<Option<SystemsEndpoint<'_>>> {
+    match path.strip_prefix("/orloj") {
+        Some("/a2a" | "/a2a/") => Some(Some(SystemsEndpoint::JsonRpc(None))),
+        Some(CARD | OLD_CARD) => Some(Some(SystemsEndpoint::Card(None))),
+        Some(below) if below.starts_with('/') => Some(systems(below).or_else(|| runs(below))),
+        // Clients of the product know no mount.
+        Some(_) | None => systems(path).map(Some),
+    }
+}
+
+/// Paths below the mount and at the root.
+fn systems(path: &str) -> Option<SystemsEndpoint<'_>> {
+    let below = path.strip_prefix("/v1/")?;
+    if below == "a2a/agents" {
+        return Some(SystemsEndpoint::Registry);
+    }
+    let (sort, below) = [Sort::AgentSystem, Sort::Agent].into_iter().find_map(|sort| {
+        let below = below.strip_prefix(sort.plural())?;
+        (below.is_empty() || below.starts_with('/')).then_some((sort, below))
+    })?;
+    let resources = SystemsEndpoint::Resources(Collection::Resources(sort), below);
+    let Some(named) = below.strip_prefix('/').filter(|named| !named.is_empty()) else { return Some(resources) };
+    let (name, rest) = named.split_at(named.find('/').unwrap_or(named.len()));
+    match rest {
+        _ if name.is_empty() => None,
+        // Both collections: the second is an older address, at which a system is named, too.
+        "/a2a" | "/a2a/" => Some(SystemsEndpoint::JsonRpc(Some(name))),
+        CARD | OLD_CARD => Some(SystemsEndpoint::Card(Some(name))),
+        _ => Some(resources),
+    }
+}
+
+/// Paths below the mount only: at the root `/v1/tasks` is another dialect's.
+fn runs(path: &str) -> Option<SystemsEndpoint<'_>> {
+    let below = path.strip_prefix("/v1/")?;
+    let (collection, rest) = match below.strip_prefix("tasks") {
+        Some(rest) => (Collection::Tasks, rest),
+        None => (Collection::Approvals, below.strip_prefix("tool-approvals")?),
+    };
+    (rest.is_empty() || rest.starts_with('/')).then_some(SystemsEndpoint::Resources(collection, rest))
+}
+
+impl ProductEndpoint for SystemsEndpoint<'_> {
+    fn accepts(&self, server: &Server) -> Accepts {
+        match self {
+            SystemsEndpoint::JsonRpc(_) => {
+                Accepts::PostJson(SystemsService::of(server).map(|systems| systems.settings.body_bytes))
+            }
+            SystemsEndpoint::Card(_) | SystemsEndpoint::Registry => Accepts::Get,
+            SystemsEndpoint::Resources(..) => Accepts::Any(Some(DOCUMENT_BYTES)),
+        }
+    }
+
+    fn admit<'a>(&'a self, server: &'a Arc<Server>, head: &'a request::Parts) -> BoxFuture<'a, Result<(), Fault>> {
+        Box::pin(async move {
+            match SystemsService::of(server) {
+                Some(systems) => systems.lets_in(server, &head.headers).await,
+                None => Ok(()),
+            }
+        })
+    }
+
+    fn answer<'a>(&'a self, request: EndpointRequest<'a>) -> BoxFuture<'a, Response> {
+        let EndpointRequest { server, head, body, log } = request;
+        Box::pin(async move {
+            let body = body.into_bytes();
+            match self {
+                SystemsEndpoint::JsonRpc(named) => orloj::answer(server, *named, head, body, log).await,
+                SystemsEndpoint::Card(named) => orloj::card(server, *named, head, log),
+                SystemsEndpoint::Registry => orloj::registry(server, head, log).await,
+                SystemsEndpoint::Resources(collection, rest) => {
+                    resources::answer(server, *collection, rest, head, body, log).await
+                }
+            }
+        })
+    }
+
+    fn turn_away<'a>(
+        &'a self,
+        server: &'a Arc<Server>,
+        head: &'a request::Parts,
+        fault: Fault,
+        log: &'a mut RequestLog,
+    ) -> BoxFuture<'a, Response> {
+        match self {
+            SystemsEndpoint::JsonRpc(_) => {
+                self.answer(EndpointRequest { server, head, body: RequestBody::Refused(fault), log })
+            }
+            SystemsEndpoint::Resources(..) => Box::pin(async move { resources::turned_away(&fault, log) }),
+            SystemsEndpoint::Card(_) | SystemsEndpoint::Registry => Box::pin(async move { refused_as_text(&fault) }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_of_systems() {
+        let name = |endpoint: SystemsEndpoint<'_>| match endpoint {
+            SystemsEndpoint::JsonRpc(name) => format!("rpc {}", name.unwrap_or("-")),
+            SystemsEndpoint::Card(name) => format!("card {}", name.unwrap_or("-")),
+            SystemsEndpoint::Registry => "registry".into(),
+            SystemsEndpoint::Resources(Collection::Resources(sort), rest) => format!("{} {rest}", sort.plural()),
+            SystemsEndpoint::Resources(Collection::Tasks, rest) => format!("runs {rest}"),
+            SystemsEndpoint::Resources(Collection::Approvals, rest) => format!("approvals {rest}"),
+        };
+        for (path, expected) in [
+            ("/orloj/a2a", "rpc -"),
+            ("/orloj/a2a/", "rpc -"),
+            ("/orloj/v1/agent-systems/sum/a2a", "rpc sum"),
+            ("/orloj/v1/agents/sum/a2a", "rpc sum"),
+            ("/v1/agent-systems/sum/a2a", "rpc sum"),
+            ("/v1/agents/sum/a2a", "rpc sum"),
+            ("/orloj/.well-known/agent-card.json", "card -"),
+            ("/orloj/.well-known/agent.json", "card -"),
+            ("/orloj/v1/agent-systems/sum/.well-known/agent-card.json", "card sum"),
+            ("/v1/agents/sum/.well-known/agent.json", "card sum"),
+            ("/orloj/v1/a2a/agents", "registry"),
+            ("/v1/a2a/agents", "registry"),
+            ("/v1/agent-systems//a2a", "not mine"),
+            ("/orloj/v1/tasks", "runs "),
+            ("/orloj/v1/tasks/a/messages", "runs /a/messages"),
+            ("/orloj/v1/tool-approvals/a/deny", "approvals /a/deny"),
+            ("/orloj/v1/tasksx", "nothing"),
+            ("/v1/tasks", "not mine"),
+            ("/v1/tool-approvals", "not mine"),
+            ("/v1/agent-systems", "agent-systems "),
+            ("/v1/agent-systems/", "agent-systems /"),
+            ("/orloj/v1/agent-systems/sum", "agent-systems /sum"),
+            ("/v1/agents/watch", "agents /watch"),
+            ("/v1/agents/sum/status", "agents /sum/status"),
+            ("/v1/agentsx", "not mine"),
+            ("/orloj", "not mine"),
+            ("/a2a", "not mine"),
+            ("/v1/message:send", "not mine"),
+            ("/.well-known/agent-card.json", "not mine"),
+        ] {
+            let found = route(path).map(|found| found.map_or("nothing".to_owned(), name));
+            assert_eq!(found.as_deref().unwrap_or("not mine"), expected, "{path}");
+        }
+    }
+}
