@@ -137,7 +137,7 @@ mod tests {
         let config = yaml.map(|_| "rialto.yaml".into());
         let whereabouts = Whereabouts { config, ..Whereabouts::default() };
         let options = Serve { whereabouts, listen: Some(listen.parse().unwrap()), ..Serve::default() };
-        Plan::of(&options, Config::parse(yaml.unwrap_or_default()).unwrap()).unwrap()
+        Plan::of(&options, Config::parse(yaml.unwrap_or_default()).unwrap(), None).unwrap()
     }
 
     /// Every form of the first screen, with every line it can have.

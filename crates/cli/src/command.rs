@@ -33,6 +33,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Task(Task),
     /// Show how a system is made, and how a task on it stands
+    #[cfg(feature = "systems")]
     Graph(crate::graph::Graph),
     /// Write a consistent copy of everything to a new file, also while serving
     Backup(Backup),
@@ -47,9 +48,11 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Push(crate::push::Push),
     /// Open users of the market, credit them, read the ledger, and check that it all adds up
+    #[cfg(feature = "market")]
     #[command(subcommand)]
     Market(crate::market::Market),
     /// Make shops, import their catalogues, make keys to them, and check that stock and money add up
+    #[cfg(feature = "shop")]
     #[command(subcommand)]
     Shop(crate::shop::Shop),
     /// Say how the data is doing: disk, write-ahead log, stuck tasks, counts
@@ -57,6 +60,7 @@ pub(crate) enum Command {
     /// Ask the running server whether it can take work; ends with 1 if it cannot
     Health(Health),
     /// Create or update systems and agents of a running server from YAML
+    #[cfg(feature = "systems")]
     Apply(crate::apply::Apply),
     /// Have a running server read its config again, and say what came of it
     Reload(Reload),
@@ -114,7 +118,7 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "HOW")]
     pub(crate) durability: Option<crate::config::Durability>,
     /// How long a replica may be silent before others take up its turns, with a PostgreSQL store [default: 5s]
-    #[arg(long, value_name = "TIME", value_parser = crate::operate::duration)]
+    #[arg(long, value_name = "TIME", value_parser = gateway::product::config::duration)]
     pub(crate) lease: Option<std::time::Duration>,
 }
 
@@ -188,7 +192,7 @@ pub(crate) struct KeysCreate {
     #[arg(long = "scope", value_name = "SCOPE")]
     pub(crate) scopes: Vec<String>,
     /// How long it is good, such as 30d, 12h or 45m [default: until it is revoked]
-    #[arg(long, value_name = "TIME", value_parser = crate::operate::duration)]
+    #[arg(long, value_name = "TIME", value_parser = gateway::product::config::duration)]
     pub(crate) expires: Option<std::time::Duration>,
     #[command(flatten)]
     pub(crate) whereabouts: Whereabouts,

@@ -9,15 +9,18 @@ mod mistakes;
 mod shape;
 mod tree;
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use agents::Agents;
-use anyhow::{Context, bail};
+use gateway::product::Sections;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
+
+pub(crate) use gateway::product::config::{nearest, secret, with_nearest};
 
 use self::mistakes::Mistakes;
 pub(crate) use self::mistakes::{Collected, in_file};
@@ -52,7 +55,8 @@ pub(crate) struct Config {
     #[schemars(skip)]
     pub(crate) written: BTreeMap<String, Value>,
     /// Graphs of agents that are agents themselves, by name. Default none.
-    pub(crate) systems: systems_graph::Systems,
+    #[cfg(feature = "systems")]
+    pub(crate) systems: systems::Systems,
     /// The form of agent cards. Default `hybrid`.
     pub(crate) card: Option<Card>,
     /// Refuse requests that do not say `A2A-Version`. Default false.
@@ -81,16 +85,20 @@ pub(crate) struct Config {
     pub(crate) trusted_proxies: Vec<String>,
     pub(crate) cors: Cors,
     /// LangSmith's A2A endpoint at `/langgraph/a2a/{assistant}`, for every agent. There if this section is.
-    pub(crate) langgraph: Option<Langgraph>,
+    #[cfg(feature = "assistants")]
+    pub(crate) langgraph: Option<assistants::Langgraph>,
     /// The market: UUMit's capabilities, purchases and wallets at `/api/v1`, `/uumit` and `/a2a`. `true`, or how it deals.
     /// Default false; the demo has one.
-    #[schemars(with = "Option<crate::market_config::Written>")]
-    pub(crate) market: Option<crate::market_config::Switch>,
+    #[cfg(feature = "market")]
+    #[schemars(with = "Option<market::config::Written>")]
+    pub(crate) market: Option<market::config::Switch>,
     /// Orloj's endpoints at `/orloj`, `/v1/agent-systems` and `/a2a`, for systems with `a2a: { enabled: true }`. There if
     /// this section is.
-    pub(crate) orloj: Option<crate::orloj_config::Orloj>,
+    #[cfg(feature = "systems")]
+    pub(crate) orloj: Option<systems::config::Orloj>,
     /// Aly's endpoints at `/api/a2a`, `/oauth` and `/aly`, for one agent. There if this section is.
-    pub(crate) aly: Option<crate::aly_config::Aly>,
+    #[cfg(feature = "shop")]
+    pub(crate) aly: Option<shop::config::Aly>,
     pub(crate) files: crate::files_config::Files,
     pub(crate) log: Log,
     pub(crate) timeouts: Timeouts,
@@ -155,31 +163,35 @@ pub(crate) struct Key {
     #[serde(default)]
     pub(crate) expires_at: Option<String>,
     /// What its owner may spend on agents with a price. Default: `market.budgets.per_key`.
+    #[cfg(feature = "market")]
     #[serde(default)]
-    pub(crate) budget: Option<crate::price_config::WrittenBudget>,
+    pub(crate) budget: Option<market::pricing::WrittenBudget>,
 }
 
-/// How LangSmith's endpoint behaves.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct Langgraph {
-    /// `documented` (default): as the product's page says; `current`: as its newer servers do.
-    pub(crate) profile: Option<LanggraphProfile>,
+impl Key {
+    /// The budget, for the product that sells.
+    pub(crate) fn budget(&self) -> Option<&dyn Any> {
+        #[cfg(feature = "market")]
+        return self.budget.as_ref().map(|budget| budget as &dyn Any);
+        #[cfg(not(feature = "market"))]
+        None
+    }
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum LanggraphProfile {
-    #[default]
-    Documented,
-    Current,
-}
-
-impl From<LanggraphProfile> for assistants::langgraph::Profile {
-    fn from(profile: LanggraphProfile) -> Self {
-        match profile {
-            LanggraphProfile::Documented => Self::Documented,
-            LanggraphProfile::Current => Self::Current,
+impl Sections for Config {
+    fn section(&self, key: &str) -> Option<&dyn Any> {
+        match key {
+            #[cfg(feature = "market")]
+            "market" => self.market.as_ref().map(|section| section as &dyn Any),
+            #[cfg(feature = "systems")]
+            "systems" => Some(&self.systems),
+            #[cfg(feature = "systems")]
+            "orloj" => self.orloj.as_ref().map(|section| section as &dyn Any),
+            #[cfg(feature = "shop")]
+            "aly" => self.aly.as_ref().map(|section| section as &dyn Any),
+            #[cfg(feature = "assistants")]
+            "langgraph" => self.langgraph.as_ref().map(|section| section as &dyn Any),
+            _ => None,
         }
     }
 }
@@ -326,31 +338,6 @@ struct Written {
     agents: Option<BTreeMap<String, Value>>,
 }
 
-/// Adds the nearest known name to an error about an unknown one: ``unknown field `lisen`, expected one of listen,
-/// …``. The YAML library's advice about repeated keys is for programmers, so it is replaced.
-pub(crate) fn with_nearest(complaint: &str) -> String {
-    let ours = "; take one of the two out, or give it another name";
-    let complaint = &complaint.replace(", set DuplicateKeyPolicy in Options if acceptable", ours);
-    let first = complaint.lines().next().unwrap_or_default();
-    let near = || -> Option<&str> {
-        let (_, rest) = first.split_once("unknown ")?;
-        let wrong = rest.split('`').nth(1)?;
-        let (_, known) = rest.split_once("expected ")?;
-        let known = known.strip_prefix("one of ").unwrap_or(known);
-        nearest(wrong, known.split([',', ' ', '`']).filter(|name| !name.is_empty() && *name != "or"))
-    };
-    match near() {
-        Some(nearest) => format!("{complaint}\ndid you mean `{nearest}`?"),
-        None => complaint.to_owned(),
-    }
-}
-
-/// The known name most similar to `wrong`.
-pub(crate) fn nearest<'n>(wrong: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
-    let likeness = |name: &str| strsim::jaro_winkler(wrong, name);
-    known.max_by(|a, b| likeness(a).total_cmp(&likeness(b)))
-}
-
 /// An error on one line, for the log.
 pub(crate) fn in_one_line(error: &anyhow::Error) -> String {
     let text = format!("{error:#}");
@@ -362,22 +349,6 @@ pub(crate) fn in_one_line(error: &anyhow::Error) -> String {
         false if first.ends_with(':') => format!("{first} {rest}"),
         false => format!("{first}; {rest}"),
     }
-}
-
-/// The secret behind `env:NAME` or `file:PATH`.
-pub(crate) fn secret(reference: &str) -> anyhow::Result<String> {
-    let secret = if let Some(name) = reference.strip_prefix("env:") {
-        std::env::var(name).map_err(|_| anyhow::anyhow!("set the environment variable {name}"))?
-    } else if let Some(path) = reference.strip_prefix("file:") {
-        std::fs::read_to_string(path).with_context(|| format!("cannot read the secret in {path}"))?
-    } else {
-        bail!("secrets do not belong into the config; write env:NAME or file:PATH and put the secret there");
-    };
-    let secret = secret.trim().to_owned();
-    if secret.is_empty() {
-        bail!("the secret {reference} is empty");
-    }
-    Ok(secret)
 }
 
 /// The default data folder.

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::command::Demo;
 use crate::config::Found;
 use crate::operate::{print, text};
-use crate::{demo, demo_aly, demo_market, demo_orloj};
+use gateway::product::demo_file as demo;
 
 struct Section {
     name: &'static str,
@@ -16,7 +16,7 @@ struct Section {
 
 const SECTIONS: &[Section] = &[
     Section {
-        name: demo_market::SECTION,
+        name: "uumit",
         title: "the market, UUMit's endpoints at /a2a and /api/v1 (docs/market.md)",
         members: &[
             ("account", "the buyer's account: logs in at POST /api/v1/auth/login, with the password"),
@@ -31,7 +31,7 @@ const SECTIONS: &[Section] = &[
         ],
     },
     Section {
-        name: demo_aly::SECTION,
+        name: "aly",
         title: "the shop, Aly's endpoints at /api/a2a (docs/shop.md, docs/aly.md)",
         members: &[
             ("site_slug", "the shop's name in messages and payloads"),
@@ -40,7 +40,7 @@ const SECTIONS: &[Section] = &[
         ],
     },
     Section {
-        name: demo_orloj::SECTION,
+        name: "orloj",
         title: "systems, Orloj's endpoints at /orloj and /v1/agent-systems (docs/systems.md)",
         members: &[
             ("system", "the system that anybody may call, without a token"),
@@ -97,6 +97,7 @@ fn entry(section: &str, name: &str, value: &Value, purpose: &str) -> Value {
     json!({ "section": section, "name": name, "value": value, "for": purpose })
 }
 
+#[cfg_attr(not(any(feature = "market", feature = "shop")), allow(unused_variables, reason = "products use it"))]
 fn page(shown: &Value, all: &Map<String, Value>) -> String {
     let base = text(&shown["base_url"]);
     let mut lines = vec![format!("The demo at {base}, while rialto serve runs; kept in {}", text(&shown["file"]))];
@@ -114,11 +115,13 @@ fn page(shown: &Value, all: &Map<String, Value>) -> String {
             lines.push(format!("  {:23} {}", "", text(&entry["for"])));
         }
     }
-    if let Some(section) = all.get(demo_market::SECTION) {
-        lines.push(format!("\nbuy something:\n  {}", demo_market::try_it(base, section)));
+    #[cfg(feature = "market")]
+    if let Some(section) = all.get("uumit") {
+        lines.push(format!("\nbuy something:\n  {}", market::demo::try_it(base, section)));
     }
-    if all.contains_key(demo_aly::SECTION) {
-        lines.push(format!("\ngo shopping:\n  {}", demo_aly::try_it(base)));
+    #[cfg(feature = "shop")]
+    if all.contains_key("aly") {
+        lines.push(format!("\ngo shopping:\n  {}", shop::demo::try_it(base)));
     }
     lines.join("\n")
 }

@@ -59,7 +59,7 @@ fn picture(command: &Graph) -> anyhow::Result<Value> {
         return Ok(picture);
     }
     let serve = Serve { whereabouts: command.whereabouts.clone(), ..Serve::default() };
-    let systems = Plan::make(&serve)?.roster.systems();
+    let systems = systems::agents_of(&Plan::make(&serve)?.products);
     if command.task.is_some() {
         return ask_data(&found, request, systems);
     }
@@ -267,7 +267,7 @@ mod tests {
     use super::*;
 
     fn drawn(system: Value) -> Value {
-        let system: systems_graph::System = serde_json::from_value(system).unwrap();
+        let system: systems::System = serde_json::from_value(system).unwrap();
         let graph = system.check(|_| true).unwrap();
         let mut picture = serde_json::to_value(graph.picture()).unwrap();
         picture["system"] = "article".into();

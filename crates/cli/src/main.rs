@@ -1,35 +1,30 @@
 //! The binary `rialto`: the composition root. Only this crate names concrete stores and agents.
 
-mod aly_config;
+#[cfg(feature = "systems")]
 mod apply;
 mod banner;
 mod command;
 mod config;
-mod demo;
-mod demo_aly;
-mod demo_market;
-mod demo_orloj;
 mod demo_show;
 mod files_config;
+#[cfg(feature = "systems")]
 mod graph;
 mod guard;
 mod guardian;
 mod listen;
+#[cfg(feature = "market")]
 mod market;
-mod market_config;
 mod migrate;
 mod operate;
-mod orloj_config;
 mod plan;
-mod price_config;
 mod products;
 mod push;
 mod push_config;
 mod reload;
 mod replicas;
-mod resources;
 mod roster;
 mod serve;
+#[cfg(feature = "shop")]
 mod shop;
 mod store;
 
@@ -48,15 +43,19 @@ fn main() -> std::process::ExitCode {
         command::Command::Config(command) => config::run(&command),
         command::Command::Task(command) => operate::task(&command),
         command::Command::Keys(command) => operate::keys(&command),
+        #[cfg(feature = "systems")]
         command::Command::Graph(command) => graph::run(&command),
         command::Command::Push(command) => push::run(&command),
+        #[cfg(feature = "market")]
         command::Command::Market(command) => return market::run(&command),
+        #[cfg(feature = "shop")]
         command::Command::Shop(command) => return shop::run(&command),
         command::Command::Backup(command) => operate::backup(&command),
         command::Command::Restore(command) => operate::restore(&command),
         command::Command::Migrate(command) => migrate::run(&command),
         command::Command::Doctor(command) => operate::doctor(&command),
         command::Command::Health(command) => operate::health(&command),
+        #[cfg(feature = "systems")]
         command::Command::Apply(command) => apply::run(&command),
         command::Command::Reload(command) => operate::reload(&command),
         command::Command::GuardPrograms => guardian::run(),

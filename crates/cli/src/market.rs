@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use crate::command::{Form, Output, Whereabouts};
 use crate::config::{Config, Found};
-use crate::market_config::Switch;
 use crate::operate::{ask, print, text};
+use market::config::Switch;
 
 #[derive(Subcommand)]
 pub(crate) enum Market {

@@ -85,14 +85,14 @@ pub(crate) fn ask_data(found: &Found, request: AdminRequest, agents: Vec<Arc<dyn
         let opened = choice.visit(folder).await?;
         let engine = Engine::offline(opened.store.clone(), model::Limits::default());
         // Cancelling or removing a task releases the money held for its turn.
-        if let Some(settlement) = product::settlement(&PRODUCTS) {
+        if let Some(settlement) = product::settlement(PRODUCTS) {
             engine.set_books(settlement);
         }
         engine.set_agents(agents);
         if request.has_secrets() {
             engine.set_sealer(push_config::seal(key_file.as_deref(), &opened, folder).await?);
         }
-        let context = admin::AdminContext { engine: &engine, folder, products: &PRODUCTS, running: None };
+        let context = admin::AdminContext { engine: &engine, folder, products: PRODUCTS, running: None };
         let done = admin::perform(&context, request).await;
         engine.drain().await;
         done.map_err(|fault| anyhow::anyhow!(fault.message))
@@ -233,20 +233,6 @@ pub(crate) fn keys(command: &Keys) -> anyhow::Result<()> {
             print(&one.output, &gone, |key| format!("{} ({}) is revoked", text(&key["id"]), text(&key["name"])))
         }
     }
-}
-
-/// Parses a duration: 45s, 30m, 12h, 30d.
-pub(crate) fn duration(said: &str) -> Result<std::time::Duration, String> {
-    let unit = said.chars().last().unwrap_or_default();
-    let seconds = match unit {
-        's' => 1,
-        'm' => 60,
-        'h' => 3_600,
-        'd' => 86_400,
-        _ => return Err("write a number and a unit: 45s, 30m, 12h or 30d".into()),
-    };
-    let number: u64 = said[..said.len() - 1].parse().map_err(|_| "write a number and a unit: 45s, 30m, 12h or 30d")?;
-    Ok(std::time::Duration::from_secs(number.saturating_mul(seconds)))
 }
 
 /// Makes a running server read its config again.

@@ -5,23 +5,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use assistants::AssistantsService;
 use gateway::Settings;
-use gateway::product::ProductService;
+use gateway::product::{AgentFacts, Host, KeyFacts, Prepared, ProductService, Setup};
 use gateway::settings::{CardForm, Key, Timeouts};
+use model::ports::agent::Agent;
+use model::ports::store::Store;
 use stores::{postgres, sqlite};
-use systems::resources::Shelf;
-use systems::{Orloj, SystemsService};
 
-use crate::aly_config::Aly;
 use crate::command::{Auth, Serve};
 use crate::config::{Card, Collected, Config, DATA_HERE, Durability, in_file, secret};
-use crate::market_config::{Market, Switch};
-use crate::price_config::Prices;
+use crate::guard;
 use crate::products::PRODUCTS;
-use crate::roster::Roster;
+use crate::roster::{Built, Changes, Roster};
 use crate::store::{Choice, Place};
-use crate::{demo_aly, demo_orloj, guard};
 
 const HOUR_MS: u64 = 3_600_000;
 
@@ -31,14 +27,17 @@ pub(crate) struct Plan {
     pub(crate) data: PathBuf,
     pub(crate) config: Config,
     pub(crate) roster: Roster,
+    /// The products that the config asks for, in the order of [`PRODUCTS`].
+    pub(crate) products: Vec<Box<dyn Prepared>>,
     /// The config file, if any.
     pub(crate) file: Option<PathBuf>,
 }
 
 impl Plan {
+    #[cfg(any(test, feature = "systems"))]
     pub(crate) fn make(options: &Serve) -> anyhow::Result<Plan> {
         let file = options.whereabouts.config.as_deref();
-        Plan::of(options, Config::load(file)?).map_err(|error| in_file(file, error))
+        Plan::of(options, Config::load(file)?, None).map_err(|error| in_file(file, error))
     }
 
     /// Builds the plan and runs every check that needs no start; reports all mistakes together.
@@ -47,11 +46,10 @@ impl Plan {
         let config = Config::load(file)?;
         let mut wrong = Collected::default();
         let written = config.auth.keys.clone();
-        match Plan::assemble(options, config, &mut wrong) {
+        match Plan::assemble(options, config, None, &mut wrong) {
             Some(plan) => {
                 wrong.take(plan.settings());
                 wrong.take(plan.store());
-                wrong.take(plan.market().map(|market| market.config(false)).transpose());
                 wrong.finish().map_err(|error| in_file(file, error))?;
                 Ok(plan)
             }
@@ -64,16 +62,26 @@ impl Plan {
         }
     }
 
-    /// The plan of a parsed config. Merging the flags again changes nothing.
-    pub(crate) fn of(options: &Serve, config: Config) -> anyhow::Result<Plan> {
+    /// The plan of a parsed config. Merging the flags again changes nothing. `running` are the services in force, at a
+    /// reload.
+    pub(crate) fn of(
+        options: &Serve,
+        config: Config,
+        running: Option<&[Arc<dyn ProductService>]>,
+    ) -> anyhow::Result<Plan> {
         let mut wrong = Collected::default();
-        let plan = Plan::assemble(options, config, &mut wrong);
+        let plan = Plan::assemble(options, config, running, &mut wrong);
         wrong.finish()?;
         plan.context("the config makes no plan")
     }
 
     /// The plan as far as it can be built; mistakes go to `wrong`.
-    fn assemble(options: &Serve, mut config: Config, wrong: &mut Collected) -> Option<Plan> {
+    fn assemble(
+        options: &Serve,
+        mut config: Config,
+        running: Option<&[Arc<dyn ProductService>]>,
+        wrong: &mut Collected,
+    ) -> Option<Plan> {
         let file = options.whereabouts.config.as_deref();
         if let Some(default) = &options.default {
             config.default = Some(default.clone());
@@ -98,62 +106,44 @@ impl Plan {
         };
         let listen = options.listen.or(config.listen).unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8080)));
         let data = options.whereabouts.data.clone().or(config.data.clone()).unwrap_or_else(|| DATA_HERE.into());
-        if file.is_none() && options.agents.is_empty() && listen.ip().is_loopback() {
-            config.systems = wrong.take(demo_orloj::systems())?;
-            config.aly = wrong.take(demo_aly::config());
-        }
         wrong.take(check_ranges(&config));
-        let roster = wrong.take(Roster::make(&config, &options.agents, scripted))?;
-        let plan = Plan { listen, data, config, roster, file: file.map(Path::to_owned) };
+        let mut roster = wrong.take(Roster::make(&config, &options.agents, scripted))?;
+        let is_demo = roster.is_demo && file.is_none() && listen.ip().is_loopback();
+        let mut products = prepare(&config, &roster, &data, is_demo, running, wrong);
+        wrong.take(roster.add_products(&mut products, config.default.as_deref()))?;
+        let plan = Plan { listen, data, config, roster, products, file: file.map(Path::to_owned) };
         wrong.take(plan.refuse_open_door());
         wrong.take(plan.check_sections());
         Some(plan)
     }
 
-    /// Assistants have an endpoint of their own in the demo and where the config asks for it.
-    pub(crate) fn assistants(&self) -> Option<Arc<dyn ProductService>> {
-        let wanted = self.config.langgraph.as_ref().map(|wanted| wanted.profile.unwrap_or_default().into());
-        let profile = wanted.or(self.is_demo().then_some(assistants::langgraph::Profile::Documented))?;
-        Some(Arc::new(AssistantsService::new(profile)))
-    }
-
-    /// The config of Orloj's endpoints, which exist in the demo and where the config asks for them.
-    pub(crate) fn wanted_orloj(&self) -> Option<crate::orloj_config::Orloj> {
-        let demo = self.is_demo().then(Default::default);
-        self.config.orloj.clone().or(demo)
-    }
-
-    fn orloj(&self) -> anyhow::Result<Option<Orloj>> {
-        let Some(wanted) = self.wanted_orloj() else { return Ok(None) };
-        wanted.settings(&self.config, self.roster.shown_systems().collect()).map(Some)
-    }
-
-    /// The systems' endpoints with these resources; `before` are those that they replace.
-    pub(crate) fn systems(
-        &self,
-        resources: &Shelf,
-        before: Option<&SystemsService>,
-    ) -> anyhow::Result<Option<Arc<dyn ProductService>>> {
-        let Some(mut orloj) = self.orloj()? else { return Ok(None) };
-        if self.is_demo() {
-            demo_orloj::let_in(&mut orloj, &demo_orloj::tokens(&self.data)?);
+    /// Reads the stored agents of products, and builds all agents; those of `before` whose config is the same are reused.
+    pub(crate) async fn build(
+        &mut self,
+        store: Option<&Arc<dyn Store>>,
+        before: &Built,
+    ) -> anyhow::Result<(Built, Changes)> {
+        if let Some(store) = store {
+            for product in &mut self.products {
+                product.load(store).await?;
+            }
         }
-        orloj.resources = Some(resources.clone());
-        Ok(Some(Arc::new(SystemsService::new(orloj, before))))
+        self.roster.build_all(&mut self.products, before).await
     }
 
-    /// The market's terms, if there is one: in the demo, and where the config asks for it.
-    pub(crate) fn market(&self) -> Option<Market> {
-        match &self.config.market {
-            Some(Switch::On(market)) => Some((**market).clone()),
-            Some(Switch::Off) => None,
-            None => self.is_demo().then(Market::default),
+    /// The agents as they are served.
+    pub(crate) fn served(&self, built: &Built) -> Vec<Arc<dyn Agent>> {
+        let wrap = |agent| self.products.iter().fold(agent, |agent, product| product.wrap(agent));
+        built.agents().into_iter().map(wrap).collect()
+    }
+
+    /// The services of the products.
+    pub(crate) async fn open(&self, host: Host<'_>) -> anyhow::Result<Vec<Arc<dyn ProductService>>> {
+        let mut services = Vec::new();
+        for product in &self.products {
+            services.extend(product.open(host).await?);
         }
-    }
-
-    /// The agents' prices, with the tenant of the open market.
-    pub(crate) fn prices(&self, open: Option<&Market>) -> anyhow::Result<Option<Prices>> {
-        Prices::of(&self.config, open.cloned().or_else(|| self.market()).as_ref())
+        Ok(services)
     }
 
     /// Whether callers come through a proxy: the config lists proxies, or the public address is not on this
@@ -198,8 +188,6 @@ impl Plan {
         let config = &self.config;
         let mut wrong = Collected::default();
         let keys = wrong.take(read_keys(&config.auth.keys)).unwrap_or_default();
-        let orloj = wrong.take(self.orloj()).flatten();
-        let aly = wrong.take(config.aly.as_ref().map(Aly::settings).transpose()).flatten();
         let agent_ids = self.roster.names().map(|name| (agents::assistant::assistant_id(name), name.clone()));
         let issuers = config.auth.jwt.iter().filter_map(|issuer| wrong.take(issuer.settings())).collect();
         let throttle = wrong.take(guard::throttle(&config.limits, &self.data));
@@ -248,12 +236,11 @@ impl Plan {
             jwks: None,
         };
         settings.check()?;
-        if let Some(orloj) = orloj {
-            SystemsService::new(orloj, None).check(&settings)?;
+        let mut wrong = Collected::default();
+        for product in &self.products {
+            wrong.take(product.check(&settings).map_err(anyhow::Error::from));
         }
-        if let Some(aly) = aly {
-            shop::check(&aly, &settings)?;
-        }
+        wrong.finish()?;
         Ok(settings)
     }
 
@@ -283,11 +270,6 @@ impl Plan {
     fn check_sections(&self) -> anyhow::Result<()> {
         let mut wrong = Collected::default();
         wrong.take(self.config.files.check(self.limits().blob_bytes as u64));
-        if let Some(market) = self.market() {
-            wrong.take(market.check());
-            wrong.take(market.check_agents(&self.roster.names().map(|name| &**name).collect::<Vec<_>>()));
-        }
-        wrong.take(self.prices(None));
         wrong.finish()
     }
 
@@ -325,6 +307,23 @@ impl Plan {
         self.config.workers.unwrap_or(cores / 2).max(1)
     }
 }
+/// Lets each product read its sections.
+fn prepare(
+    config: &Config,
+    roster: &Roster,
+    data: &Path,
+    is_demo: bool,
+    running: Option<&[Arc<dyn ProductService>]>,
+    wrong: &mut Collected,
+) -> Vec<Box<dyn Prepared>> {
+    let agents: Vec<AgentFacts<'_>> =
+        roster.names().map(|name| AgentFacts { name, written: config.written.get(&**name) }).collect();
+    let keys: Vec<KeyFacts<'_>> =
+        config.auth.keys.iter().map(|key| KeyFacts { name: &key.name, budget: key.budget() }).collect();
+    let setup = Setup { is_demo, data, sections: config, agents: &agents, keys: &keys, running };
+    PRODUCTS.iter().filter_map(|product| wrong.take(product.prepare(&setup)).flatten()).collect()
+}
+
 /// Refuses numbers with which a server could serve no request, or would lose data.
 fn check_ranges(config: &Config) -> anyhow::Result<()> {
     let mut wrong = Collected::default();
@@ -421,4 +420,27 @@ fn wal_share(folder: &Path) -> u64 {
         rustix::fs::statvfs(folder).ok()
     });
     found.map_or(u64::MAX, |disk| (disk.f_blocks.saturating_mul(disk.f_frsize) / 16).max(LEAST))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(feature = "market")]
+    fn agents_that_are_sold_are_served() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("rialto.yaml");
+        let plan = |agents: &str| {
+            let yaml = format!("agents: {{ upper: {{ kind: echo }} }}\nmarket: {{ agents: [{agents}] }}\n");
+            std::fs::write(&file, yaml).unwrap();
+            let mut options = Serve::default();
+            options.whereabouts.config = Some(file.clone());
+            Plan::checked(&options)
+        };
+        assert_eq!(plan("upper").unwrap().products.len(), 1);
+        let error = plan("uper").map(drop).unwrap_err().to_string();
+        let says = r#"market.agents: there is no agent "uper"; did you mean "upper"?"#;
+        assert_eq!(error, format!("{}, line 2: {says}", file.display()));
+    }
 }

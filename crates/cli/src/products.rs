@@ -1,10 +1,40 @@
-//! The products in this binary.
+//! The products in this binary. Each is a feature of the build.
 
-use assistants::AssistantsProduct;
 use gateway::product::ProductKind;
-use market::MarketProduct;
-use shop::ShopProduct;
-use systems::SystemsProduct;
 
-/// Asked in this order for an admin command.
-pub(crate) static PRODUCTS: [&dyn ProductKind; 4] = [&MarketProduct, &SystemsProduct, &ShopProduct, &AssistantsProduct];
+/// In the order in which they are asked: the market claims requests at shared addresses before systems do; systems see the
+/// agents before them, so never the store agent; a shop's card by host comes before an assistant's by query.
+pub(crate) static PRODUCTS: &[&dyn ProductKind] = &[
+    #[cfg(feature = "market")]
+    &market::MarketProduct,
+    #[cfg(feature = "systems")]
+    &systems::SystemsProduct,
+    #[cfg(feature = "shop")]
+    &shop::ShopProduct,
+    #[cfg(feature = "assistants")]
+    &assistants::AssistantsProduct,
+];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    #[cfg(all(feature = "market", feature = "systems", feature = "shop", feature = "assistants"))]
+    fn the_order_of_products_is_fixed() {
+        let names: Vec<&str> = PRODUCTS.iter().map(|product| product.name()).collect();
+        assert_eq!(names, ["market", "systems", "shop", "assistants"]);
+    }
+
+    #[test]
+    fn forms_of_products_have_slots_and_names_of_their_own() {
+        let (mut slots, mut names) = (BTreeSet::new(), BTreeSet::new());
+        for wire in dialects::WIRES.iter().chain(PRODUCTS.iter().flat_map(|product| product.wires())) {
+            let of_wire: BTreeSet<u16> = [wire.slot(false), wire.slot(true)].into();
+            assert!(of_wire.iter().all(|slot| slots.insert(*slot)), "{}", wire.name());
+            assert!(names.insert(wire.name()), "{}", wire.name());
+        }
+    }
+}

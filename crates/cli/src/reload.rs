@@ -12,28 +12,23 @@ use std::time::{Duration, SystemTime};
 use anyhow::bail;
 use engine::Engine;
 use gateway::log::Sink;
-use gateway::product::ProductService;
+use gateway::product::{Host, ProductService, Progress, RosterChange, RosterChanges};
 use gateway::settings::Settings;
 use gateway::{Serving, admin};
-use market::MarketService;
 use model::{Fault, Kind};
 use serde_json::{Value, json};
-use shop::ShopService;
-use systems::SystemsService;
-use systems::resources::{Ask, Draft, Loaded, Refusal, Resource, Shelf, Sort, Verb, Write};
 use tokio::signal::unix::Signal;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use crate::aly_config::Aly;
 use crate::command::Serve;
 use crate::config::{Config, in_file, in_one_line};
-use crate::market_config::Market;
 use crate::plan::Plan;
-use crate::resources::{self, Taken, Trouble};
 use crate::roster::{Built, Changes};
-use crate::{guard, price_config, replicas};
+use crate::{guard, replicas};
 
+/// How often a process looks for changes by others in a shared store.
+const LOOK_ELSEWHERE_EVERY: Duration = Duration::from_secs(1);
 /// How often the file is checked. It is read once it has looked the same twice, so that a half-written file is not
 /// read.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -51,8 +46,6 @@ const FIXED: &[(&str, Read)] = &[
     ("any_input_mode", |plan| plan.config.any_input_mode.to_string()),
     ("tls", |plan| format!("{:?}", plan.config.tls)),
     ("log.format", |plan| format!("{:?}", plan.config.log.format)),
-    ("market", |plan| plan.market().is_some().to_string()),
-    ("market.tenant", |plan| plan.market().map(|market| market.tenant().to_owned()).unwrap_or_default()),
     // The issuer of the tokens on deliveries.
     ("public_url", |plan| format!("{:?}", plan.config.public_url.as_ref().filter(|_| plan.config.push.jwt))),
     // Webhooks show files too.
@@ -115,36 +108,6 @@ impl Fixed {
     }
 }
 
-/// The open market and its terms. It opens and closes with the server; its terms can change.
-pub(crate) struct Open {
-    pub(crate) market: market::service::Market,
-    pub(crate) service: Arc<MarketService>,
-    config: Market,
-    is_demo: bool,
-}
-
-impl Open {
-    pub(crate) async fn start(engine: &Engine, config: Market, is_demo: bool) -> anyhow::Result<Open> {
-        let started = market::service::Market::start(engine.clone(), config.config(is_demo)?, true).await;
-        let market = started.map_err(|fault| {
-            let cause = fault.cause.as_ref().map_or_else(String::new, |cause| format!(": {cause}"));
-            anyhow::anyhow!("cannot open the market: {fault}{cause}")
-        })?;
-        let service = Arc::new(MarketService::new(config.settings(market.clone())));
-        Ok(Open { market, service, config, is_demo })
-    }
-
-    /// The market's new terms, if the config sets valid ones.
-    fn next(&self, wanted: Option<Market>) -> anyhow::Result<(Market, market::service::Config)> {
-        let next = match wanted {
-            Some(wanted) => wanted.held_to(self.config.tenant()),
-            None => self.config.clone(),
-        };
-        let config = next.config(self.is_demo)?;
-        Ok((next, config))
-    }
-}
-
 /// A file's metadata, which changes when the file does.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Looks(Option<(SystemTime, u64, u64)>);
@@ -176,19 +139,14 @@ pub(crate) struct Reloader {
     /// Notifies the task that watches the certificate.
     pub(crate) certificate: Arc<Notify>,
     pub(crate) asked: mpsc::Receiver<oneshot::Sender<Value>>,
-    pub(crate) open: Option<Open>,
-    pub(crate) shop: Option<Arc<ShopService>>,
     /// The config in force.
     pub(crate) config: Config,
-    /// The stored resources, and the queue of changes to them.
-    pub(crate) shelf: Shelf,
-    pub(crate) wishes: mpsc::Receiver<Ask>,
+    /// The server's address for its callers.
+    pub(crate) base_url: String,
 }
 
 /// How often a change is retried after a conflict with another process.
 const TRIES: usize = 20;
-/// Page size of the search for running tasks.
-const PAGE: usize = 1_000;
 
 struct Applied {
     changes: Changes,
@@ -199,26 +157,19 @@ impl Reloader {
     pub(crate) async fn run(mut self, shutdown: CancellationToken) {
         let file = self.options.whereabouts.config.clone();
         let mut look = tokio::time::interval(LOOK_EVERY);
-        let mut elsewhere = tokio::time::interval(resources::LOOK_EVERY);
+        let mut elsewhere = tokio::time::interval(LOOK_ELSEWHERE_EVERY);
         elsewhere.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let shared = self.engine().store().is_shared();
         let mut newest = self.seen;
         loop {
+            let changes = self.roster_changes();
             let answer = tokio::select! {
                 _ = elsewhere.tick(), if shared => {
                     self.look_elsewhere().await;
                     continue;
                 }
-                Some(Ask { write, by, answer }) = self.wishes.recv() => {
-                    let outcome = self.write(&write).await;
-                    if let Ok((verb, resource)) = &outcome {
-                        tracing::info!("{}/{} {} by {by}", resource.sort.plural(), resource.name, verb.name());
-                        if *verb != Verb::Unchanged {
-                            systems::resources::audit(&self.fixed.data, &by, *verb, resource);
-                        }
-                    }
-                    // The requester may be gone; the change stands either way.
-                    let _ = answer.send(outcome);
+                change = next_change(&changes) => {
+                    self.change_roster(change).await;
                     continue;
                 }
                 _ = look.tick(), if file.is_some() => {
@@ -275,23 +226,13 @@ impl Reloader {
             // At a start an empty config means the demo; in a running server it is an accident.
             bail!("the config {} is empty; write it again", file.display());
         }
-        let mut config = Config::load(self.options.whereabouts.config.as_deref())?;
-        // Shops open and close with the server.
-        let wanted = std::mem::replace(&mut config.aly, self.config.aly.clone());
-        wanted.as_ref().map_or(Ok(()), Aly::check)?;
         let file = self.options.whereabouts.config.as_deref();
-        let mut plan = Plan::of(&self.options, config).map_err(|error| in_file(file, error))?;
+        let config = Config::load(file)?;
+        let mut plan = self.plan_of(config).map_err(|error| in_file(file, error))?;
         let mut needs_restart = self.fixed.hold(&mut plan)?;
-        if !plan.is_demo() && format!("{wanted:?}") != format!("{:?}", plan.config.aly) {
-            needs_restart.push("aly");
-        }
-        let loaded = self.load(&plan).await?;
-        let made: Vec<Arc<Resource>> = loaded.made.iter().cloned().map(Arc::new).collect();
-        let taken = resources::take_up(&mut plan, &made, &self.built).await?;
-        taken.warn();
-        let shown = taken.resources(&plan, &made)?;
-        let (server, changes) = self.put_in_force(&plan, taken)?;
-        self.shelf.show(&loaded, shown);
+        needs_restart.extend(plan.products.iter().flat_map(|product| product.needs_restart()));
+        let (built, changes) = plan.build(Some(self.engine().store()), &self.built).await?;
+        let server = self.put_in_force(&plan, built).await?;
         self.config = plan.config.clone();
         replicas::introduce(&self.engine(), self.options.whereabouts.config.as_deref(), self.fixed.address);
         admin::audit_policy(&self.fixed.data, server.policy());
@@ -311,152 +252,118 @@ impl Reloader {
         self.serving.now().engine().clone()
     }
 
-    /// The stored resources, where they are served.
-    async fn load(&self, plan: &Plan) -> anyhow::Result<Loaded> {
-        if plan.wanted_orloj().is_none() {
-            return Ok(Loaded::default());
-        }
-        let loaded = systems::resources::load(self.engine().store()).await;
-        loaded.map_err(|fault| anyhow::anyhow!("cannot read what was made: {fault} ({})", fault.cause_text()))
+    /// The services in force.
+    fn services(&self) -> Vec<Arc<dyn ProductService>> {
+        self.serving.now().products().to_vec()
     }
 
-    fn settings(&self, plan: &Plan) -> anyhow::Result<(Settings, Option<(Market, market::service::Config)>)> {
-        let settings = plan.settings()?;
-        let next = self.open.as_ref().map(|open| open.next(plan.market())).transpose()?;
-        let mut products: Vec<Arc<dyn ProductService>> = Vec::new();
-        products.extend(self.open.as_ref().map(|open| open.service.clone() as Arc<dyn ProductService>));
-        products.extend(plan.systems(&self.shelf, self.serving.now().product::<SystemsService>())?);
-        products.extend(self.shop.clone().map(|shop| shop as Arc<dyn ProductService>));
-        products.extend(plan.assistants());
-        Ok((Settings { products, ..settings }, next))
+    /// The changes of agents by products.
+    fn roster_changes(&self) -> Vec<Arc<dyn RosterChanges>> {
+        self.services().iter().filter_map(|service| service.roster_changes()).collect()
     }
 
-    /// Requests use the plan from now on.
-    fn put_in_force(&mut self, plan: &Plan, taken: Taken) -> anyhow::Result<(Arc<gateway::Server>, Changes)> {
-        let (settings, next) = self.settings(plan)?;
-        let prices = plan.prices(next.as_ref().map(|(market, _)| market))?;
-        let agents = price_config::put_on(prices.as_ref(), taken.built.agents());
-        let server = self.serving.change(settings, agents)?;
-        self.built = taken.built;
-        if let (Some(open), Some((next, config))) = (&mut self.open, next) {
-            open.market.set_config(config);
-            open.config = next;
-        }
-        Ok((server, taken.changes))
+    fn plan_of(&self, config: Config) -> anyhow::Result<Plan> {
+        Plan::of(&self.options, config, Some(&self.services()))
     }
 
-    /// The plan in force, without the stored resources.
+    /// The plan in force, without stored agents.
     fn plan(&self) -> anyhow::Result<Plan> {
-        let mut plan = Plan::of(&self.options, self.config.clone())?;
+        let mut plan = self.plan_of(self.config.clone())?;
         self.fixed.hold(&mut plan)?;
         Ok(plan)
     }
 
+    /// Requests use the plan from now on.
+    async fn put_in_force(&mut self, plan: &Plan, built: Built) -> anyhow::Result<Arc<gateway::Server>> {
+        let engine = self.engine();
+        let host = Host { engine: &engine, base_url: &self.base_url, data: &self.fixed.data };
+        let products = plan.open(host).await?;
+        let settings = Settings { products: products.clone(), ..plan.settings()? };
+        let server = self.serving.change(settings, plan.served(&built))?;
+        products.iter().for_each(|product| product.in_force());
+        self.built = built;
+        Ok(server)
+    }
+
     /// Takes over the changes of other processes since the last check.
     async fn look_elsewhere(&mut self) {
-        if self.serving.now().product::<SystemsService>().is_none() {
-            return;
-        }
-        let outcome = match systems::resources::shelf::revision(self.engine().store()).await {
-            Ok(revision) if revision == self.shelf.revision() => return,
-            Ok(_) => self.refresh().await.map_err(|error| format!("{error:#}")),
-            Err(fault) => Err(format!("{fault} ({})", fault.cause_text())),
-        };
-        if let Err(error) = outcome {
-            tracing::warn!("changes by other processes are not in force yet: {error}");
+        for changes in self.roster_changes() {
+            let outcome = match changes.changed_elsewhere(self.engine().store()).await {
+                Ok(false) => continue,
+                Ok(true) => self.refresh().await.map_err(|error| format!("{error:#}")),
+                Err(fault) => Err(format!("{fault} ({})", fault.cause_text())),
+            };
+            if let Err(error) = outcome {
+                tracing::warn!("changes by other processes are not in force yet: {error}");
+            }
         }
     }
 
-    /// Reads the stored resources again, and serves them.
+    /// Reads the stored agents again, and serves them.
     async fn refresh(&mut self) -> anyhow::Result<()> {
         let mut plan = self.plan()?;
-        let loaded = self.load(&plan).await?;
-        let made: Vec<Arc<Resource>> = loaded.made.iter().cloned().map(Arc::new).collect();
-        let taken = resources::take_up(&mut plan, &made, &self.built).await?;
-        taken.warn();
-        let shown = taken.resources(&plan, &made)?;
-        self.put_in_force(&plan, taken)?;
-        self.shelf.show(&loaded, shown);
-        Ok(())
+        let (built, _) = plan.build(Some(self.engine().store()), &self.built).await?;
+        self.put_in_force(&plan, built).await.map(drop)
     }
 
-    /// Makes a change: checks it like the config, stores it, puts it in force and publishes it, in this order.
-    async fn write(&mut self, write: &Write) -> Result<(Verb, Arc<Resource>), Refusal> {
-        let engine = self.engine();
+    /// Makes a change: checks it like the config, stores it, puts it in force and answers, in this order.
+    async fn change_roster(&mut self, mut change: Box<dyn RosterChange>) {
         for _ in 0..TRIES {
-            let change = match self.shelf.draft(write, engine.now())? {
-                Draft::Nothing(known) => return Ok((Verb::Unchanged, known)),
-                Draft::Change(change) => change,
-            };
-            let subject = &change.subject;
-            let mut plan = self.plan().map_err(inside)?;
-            let taken = resources::take_up(&mut plan, &change.made, &self.built).await.map_err(inside)?;
-            if change.verb == Verb::Deleted {
-                self.refuse_if_used(subject).await?;
-            } else if let Some(trouble) = taken.troubles.get(&subject.key()) {
-                return Err(match trouble {
-                    Trouble::NotAllowed(says) => Refusal::NotAllowed(says.clone()),
-                    Trouble::Wrong(all) => Refusal::Wrong(all.clone()),
-                });
+            match self.try_change(&mut *change).await {
+                Ok(Progress::Answered) => return,
+                Ok(Progress::GoesOn) => return change.done(&self.fixed.data),
+                Ok(Progress::Conflict) => {
+                    if let Err(error) = self.refresh().await {
+                        return change.fail(Fault::internal(format!("{error:#}")));
+                    }
+                }
+                Err(ChangeError::Refused(message)) => return change.refuse(message),
+                Err(ChangeError::Failed(error)) => return change.fail(Fault::internal(format!("{error:#}"))),
             }
-            // A resource that was served before must still be served afterwards.
-            let is_served =
-                |sort: Sort, name: &str| self.shelf.get(sort, name).is_some_and(|one| one.trouble.is_none());
-            if let Some(((sort, name), trouble)) = taken
-                .troubles
-                .iter()
-                .find(|((sort, name), _)| (*sort, name) != (subject.sort, &subject.name) && is_served(*sort, name))
-            {
-                let says = format!("{}/{name} could not be served any more: {}", sort.plural(), trouble.says());
-                return Err(Refusal::InUse(says));
-            }
-            let (settings, _) = self.settings(&plan).map_err(|error| Refusal::Wrong(vec![format!("{error:#}")]))?;
-            settings.check().map_err(|error| Refusal::Wrong(vec![error.to_string()]))?;
-            if !self.shelf.keep(&engine, &change).await? {
-                self.refresh().await.map_err(inside)?;
-                continue;
-            }
-            let shown = taken.resources(&plan, &change.made).map_err(inside)?;
-            self.put_in_force(&plan, taken).map_err(inside)?;
-            self.shelf.show(&Shelf::after(&change), shown);
-            return Ok((change.verb, subject.clone()));
         }
-        Err(Refusal::Fault(Fault::new(Kind::Unavailable, "others change resources all the time; try again shortly")))
+        change.fail(Fault::new(Kind::Unavailable, "others change resources all the time; try again shortly"));
     }
 
-    /// Refuses to delete an agent that a system uses, or a resource with running tasks.
-    async fn refuse_if_used(&self, subject: &Resource) -> Result<(), Refusal> {
-        let (kind, name) = (subject.sort.kind(), &subject.name);
-        let mut plan = self.plan().map_err(inside)?;
-        resources::take_up(&mut plan, &self.shelf.made(), &self.built).await.map_err(inside)?;
-        let users = plan.roster.users_of(name);
-        if !users.is_empty() {
-            let says = format!("{kind} {name:?} is a node of {}; take it out there first", users.join(", "));
-            return Err(Refusal::InUse(says));
-        }
+    async fn try_change(&mut self, change: &mut dyn RosterChange) -> Result<Progress, ChangeError> {
         let engine = self.engine();
-        let (store, mut after) = (engine.store(), None);
-        let troubled = |trouble: model::ports::store::StoreError| Fault::new(Kind::Unavailable, trouble.to_string());
-        loop {
-            let page = store.unfinished(after, PAGE).await.map_err(troubled)?;
-            for (task, _) in &page {
-                if store.head(*task).await.map_err(troubled)?.is_some_and(|head| head.agent == *name) {
-                    let says =
-                        format!("{kind} {name:?} is at work on the task {task}; wait for it, or cancel it first");
-                    return Err(Refusal::InUse(says));
-                }
-            }
-            match page.last() {
-                Some((last, _)) if page.len() == PAGE => after = Some(*last),
-                Some(_) | None => return Ok(()),
-            }
+        let mut plan = self.plan()?;
+        if change.draft(&engine, &mut plan.products) == Progress::Answered {
+            return Ok(Progress::Answered);
         }
+        let (built, _) = plan.build(None, &self.built).await?;
+        if change.check(&engine, &plan.products).await == Progress::Answered {
+            return Ok(Progress::Answered);
+        }
+        let settings = plan.settings().map_err(|error| ChangeError::Refused(format!("{error:#}")))?;
+        settings.check().map_err(|error| ChangeError::Refused(error.to_string()))?;
+        match change.store(&engine).await {
+            Progress::GoesOn => {}
+            ended => return Ok(ended),
+        }
+        self.put_in_force(&plan, built).await?;
+        Ok(Progress::GoesOn)
     }
 }
 
-/// An internal error, or a dependency that has gone since the check.
-fn inside(error: anyhow::Error) -> Refusal {
-    Refusal::Fault(Fault::internal(format!("{error:#}")))
+/// A change of the roster that cannot be made.
+enum ChangeError {
+    /// It is wrong.
+    Refused(String),
+    Failed(anyhow::Error),
+}
+
+impl From<anyhow::Error> for ChangeError {
+    fn from(error: anyhow::Error) -> ChangeError {
+        ChangeError::Failed(error)
+    }
+}
+
+/// The next change of any product.
+async fn next_change(all: &[Arc<dyn RosterChanges>]) -> Box<dyn RosterChange> {
+    if all.is_empty() {
+        return std::future::pending().await;
+    }
+    futures_util::future::select_all(all.iter().map(|changes| changes.next())).await.0
 }
 
 async fn hung_up(signal: &mut Option<Signal>) {
@@ -488,10 +395,23 @@ mod tests {
         let mut other =
             plan("listen: 127.0.0.1:9\ndata: there\nstore: postgres://u@h/d\nworkers: 3\npublic_url: https://x\n");
         assert_eq!(fixed.hold(&mut other).unwrap(), ["listen", "data", "store", "workers", "limits.body_bytes"]);
-        let mut market = plan("listen: 127.0.0.1:0\ndata: here\nlimits: { body_bytes: 2000 }\nmarket: { tenant: t }\n");
-        assert_eq!(fixed.hold(&mut market).unwrap(), ["market", "market.tenant"]);
         assert_eq!((other.listen, other.data), (address, PathBuf::from("here")));
         assert_eq!(other.config.public_url.as_deref(), Some("https://x"));
+    }
+
+    #[test]
+    #[cfg(all(feature = "market", feature = "shop"))]
+    fn products_that_are_new_at_a_reload_open_at_the_next_start() {
+        let reloaded = |yaml: &str| {
+            let mut options = Serve::default();
+            options.whereabouts.config = Some("rialto.yaml".into());
+            let plan = Plan::of(&options, Config::parse(yaml).unwrap(), Some(&[])).unwrap();
+            let names: Vec<&str> = plan.products.iter().flat_map(|product| product.needs_restart()).collect();
+            (names, plan.roster.names().map(ToString::to_string).collect::<Vec<_>>())
+        };
+        let (names, agents) = reloaded("agents: { a: { kind: echo } }\nmarket: { tenant: t }\naly: {}\n");
+        assert_eq!((names, agents), (vec!["market", "market.tenant", "aly"], vec!["a".to_owned()]));
+        assert!(reloaded("agents: { a: { kind: echo } }\n").0.is_empty());
     }
 
     #[test]

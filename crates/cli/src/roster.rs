@@ -12,50 +12,28 @@ use std::time::Duration;
 use agents::AgentConfig;
 use agents::scripted::ScriptedMode;
 use anyhow::{anyhow, bail};
-use model::Json;
+use gateway::product::config::fingerprint;
+use gateway::product::{Prepared, RosterEntry};
 use model::ports::agent::Agent;
 use serde_json::{Value, json};
-use systems::OrlojSystem;
-use systems::resources::{Resource, Sort};
 
-use crate::aly_config::Aly;
 use crate::config::{Collected, Config, nearest};
-use crate::orloj_config;
 
 /// How long `config check` tries to reach another machine.
 const REACH: Duration = Duration::from_secs(2);
 
 pub(crate) struct Roster {
-    entries: Vec<Entry>,
-    /// The number of the config's agents; the others are stored resources.
-    own: usize,
+    /// The agents of the config, flags or demo, then those that products add.
+    entries: Vec<RosterEntry>,
     /// The root agent.
     pub(crate) default: Arc<str>,
     pub(crate) is_demo: bool,
 }
 
-struct Entry {
-    name: Arc<str>,
-    what: What,
-    /// Fingerprint of the config; a change means a rebuild.
-    print: String,
-}
-
-enum What {
-    Demo(fn(&agents::BuiltinSettings) -> Arc<dyn Agent>, agents::BuiltinSettings),
-    Configured(Box<AgentConfig>),
-    System(Box<(systems_graph::System, systems_graph::Graph)>),
-    /// The store agent of Rialto's own shops. It cannot be part of a system, because its mounts check the
-    /// permissions.
-    Store,
-}
-
-/// Running agents.
+/// Running agents, with their fingerprints.
 #[derive(Default)]
 pub(crate) struct Built {
     agents: Vec<(String, Arc<dyn Agent>)>,
-    /// Where the store agent finds the shops.
-    pub(crate) counter: shop::service::ShopHandle,
 }
 
 /// The changes between two rosters, by agent name.
@@ -67,34 +45,31 @@ pub(crate) struct Changes {
 }
 
 impl Roster {
+    /// The agents of the config, flags or demo.
     pub(crate) fn make(config: &Config, flags: &[String], scripted: Option<ScriptedMode>) -> anyhow::Result<Roster> {
         let is_demo = config.agents.is_none() && flags.is_empty();
         let mut wrong = Collected::default();
         let mut entries = Vec::new();
         if is_demo {
             let settings = agents::BuiltinSettings { scripted: scripted.unwrap_or_default() };
-            entries.extend(agents::BUILTIN.iter().map(|builtin| Entry {
-                name: builtin.name.into(),
-                what: What::Demo(builtin.build, settings.clone()),
-                print: format!("{settings:?}"),
-            }));
+            entries.extend(agents::BUILTIN.iter().map(|builtin| demo_entry(builtin.name, builtin.build, &settings)));
         } else if scripted.is_some() {
             bail!(
                 "the mode of the demo's scripted agent is set, but other agents are served; write mode: beside its kind: scripted"
             );
         }
         for (name, agent) in config.agents.iter().flat_map(|agents| &agents.0) {
-            let print = config.written.get(name).map(print).unwrap_or_default();
-            entries.extend(wrong.take(Entry::new(name, agent.clone(), print)));
+            let print = config.written.get(name).map(fingerprint).unwrap_or_default();
+            entries.extend(wrong.take(entry(name, agent.clone(), print)));
         }
         wrong.finish()?;
-        let mut flagged: Vec<Entry> = Vec::new();
+        let mut flagged: Vec<RosterEntry> = Vec::new();
         for text in flags {
             let (name, agent) = agents::from_flag(text).map_err(|error| anyhow!("--agent {error}"))?;
             if flagged.iter().any(|known| *known.name == *name) {
                 bail!("--agent names {name:?} twice; give one another name");
             }
-            flagged.push(Entry::new(&name, agent, text.clone())?);
+            flagged.push(entry(&name, agent, text.clone())?);
         }
         for entry in flagged {
             match entries.iter_mut().find(|known| known.name == entry.name) {
@@ -102,34 +77,33 @@ impl Roster {
                 None => entries.push(entry),
             }
         }
-        if entries.is_empty() {
-            bail!("agents: there is none; write one, or leave agents out for the demo's");
-        }
-        add_systems(&mut entries, &config.systems)?;
-        if config.aly.as_ref().is_some_and(Aly::has_shops) {
-            if entries.iter().any(|known| *known.name == *shop::service::AGENT) {
-                bail!(
-                    "aly: another agent is named {0:?}, which is the store agent's name; rename it, or write agent: {0} if it is to be the store agent",
-                    shop::service::AGENT
-                );
-            }
-            entries.push(Entry { name: shop::service::AGENT.into(), what: What::Store, print: String::new() });
-        }
         let Some(first) = entries.first() else {
             bail!("agents: there is none; write one, or leave agents out for the demo's");
         };
-        let default = match &config.default {
-            None => first.name.clone(),
-            Some(name) => match entries.iter().find(|entry| *entry.name == **name) {
-                Some(entry) => entry.name.clone(),
+        let default = first.name.clone();
+        Ok(Roster { entries, default, is_demo })
+    }
+
+    /// Adds the agents of products, each after those before it, and finds the root agent.
+    pub(crate) fn add_products(
+        &mut self,
+        products: &mut [Box<dyn Prepared>],
+        default: Option<&str>,
+    ) -> anyhow::Result<()> {
+        for product in products {
+            let added = product.roster(&self.entries)?;
+            self.entries.extend(added);
+        }
+        if let Some(name) = default {
+            match self.entries.iter().find(|entry| *entry.name == *name) {
+                Some(entry) => self.default = entry.name.clone(),
                 None => {
-                    let near = nearest(name, entries.iter().map(|entry| &*entry.name)).unwrap_or_default();
+                    let near = nearest(name, self.names().map(|known| &**known)).unwrap_or_default();
                     bail!("default: there is no agent {name:?}; did you mean {near:?}?");
                 }
-            },
-        };
-        let own = entries.len();
-        Ok(Roster { entries, own, default, is_demo })
+            }
+        }
+        Ok(())
     }
 
     /// The names in order.
@@ -137,185 +111,68 @@ impl Roster {
         self.entries.iter().map(|entry| &entry.name)
     }
 
-    /// The systems that Orloj's endpoints show, in order.
-    pub(crate) fn shown_systems(&self) -> impl Iterator<Item = OrlojSystem> {
-        self.entries.iter().filter_map(|entry| match &entry.what {
-            What::System(system) => {
-                orloj_config::shown(&entry.name, &system.0, system.1.nodes().map(|node| node.agent))
+    /// Adds the stored agents of products and builds everything. A stored agent that cannot be built is left out.
+    pub(crate) async fn build_all(
+        &mut self,
+        products: &mut [Box<dyn Prepared>],
+        before: &Built,
+    ) -> anyhow::Result<(Built, Changes)> {
+        let configured = self.entries.len();
+        loop {
+            self.entries.truncate(configured);
+            let mut stored = Vec::new();
+            for product in products.iter_mut() {
+                stored.extend(product.stored_roster(&self.entries));
             }
-            What::Demo(..) | What::Configured(_) | What::Store => None,
-        })
-    }
-
-    /// The systems as agents.
-    pub(crate) fn systems(&self) -> Vec<Arc<dyn Agent>> {
-        let system = |entry: &Entry| match &entry.what {
-            What::System(system) => Some(entry.system(system)),
-            What::Demo(..) | What::Configured(_) | What::Store => None,
-        };
-        self.entries.iter().filter_map(system).collect()
+            self.entries.extend(stored);
+            match self.build(before).await {
+                Ok(built) => return Ok(built),
+                Err(failed) => {
+                    let says = failed.to_string();
+                    if !products.iter_mut().any(|product| product.build_failed(&failed.name, &says)) {
+                        return Err(failed.into());
+                    }
+                }
+            }
+        }
     }
 
     /// Builds the agents, and reuses those of `before` whose config is the same.
-    pub(crate) async fn build(&self, before: &Built) -> Result<(Built, Changes), Unbuilt> {
+    async fn build(&self, before: &Built) -> Result<(Built, Changes), BuildError> {
         let (mut built, mut changes) = (Vec::new(), Changes::default());
         for entry in &self.entries {
             let name = entry.name.to_string();
             let known = before.agents.iter().find(|(_, agent)| agent.profile().name == entry.name);
             let agent = match known {
-                Some((print, agent)) if *print == entry.print => agent.clone(),
+                Some((print, agent)) if *print == entry.fingerprint => agent.clone(),
                 Some(_) | None => {
                     let list = if known.is_some() { &mut changes.changed } else { &mut changes.added };
                     list.push(name);
-                    entry.build(&before.counter).await.map_err(|error| Unbuilt { name: entry.name.clone(), error })?
+                    (entry.build)().await.map_err(|error| BuildError { name: entry.name.clone(), error })?
                 }
             };
-            built.push((entry.print.clone(), agent));
+            built.push((entry.fingerprint.clone(), agent));
         }
         let gone = |agent: &Arc<dyn Agent>| !self.names().any(|name| *name == agent.profile().name);
         let removed = before.agents.iter().filter(|(_, agent)| gone(agent));
         changes.removed = removed.map(|(_, agent)| agent.profile().name.to_string()).collect();
-        Ok((Built { agents: built, counter: before.counter.clone() }, changes))
+        Ok((Built { agents: built }, changes))
     }
 }
 
 /// An agent that could not be built.
 #[derive(Debug)]
-pub(crate) struct Unbuilt {
-    pub(crate) name: Arc<str>,
-    pub(crate) error: anyhow::Error,
+struct BuildError {
+    name: Arc<str>,
+    error: anyhow::Error,
 }
 
-impl std::fmt::Display for Unbuilt {
+impl std::fmt::Display for BuildError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:#}", self.error)
     }
 }
-impl std::error::Error for Unbuilt {}
-
-/// A stored resource in the form in which it is served.
-pub(crate) enum Made {
-    Agent(Box<AgentConfig>),
-    System(Box<systems_graph::System>),
-}
-
-impl Roster {
-    /// Adds stored resources to the config's agents, and returns an error with its path for each that cannot be
-    /// served. Resources added before are removed.
-    pub(crate) fn take_up(&mut self, made: Vec<(Arc<str>, Made, String)>) -> BTreeMap<Arc<str>, Vec<String>> {
-        self.entries.truncate(self.own);
-        let mut wrong: BTreeMap<Arc<str>, Vec<String>> = BTreeMap::new();
-        let mut pending = Vec::new();
-        for (name, made, print) in made {
-            if self.entries.iter().any(|known| known.name == name) {
-                let says = "metadata.name: the config has this name, and what is written there is served; rename one";
-                wrong.insert(name, vec![says.to_owned()]);
-                continue;
-            }
-            match made {
-                Made::Agent(agent) => match agent.check() {
-                    Ok(()) => {
-                        let what = What::Configured(agent);
-                        self.entries.push(Entry { name, what, print });
-                    }
-                    Err(error) => drop(wrong.insert(name, vec![in_spec(&error.to_string())])),
-                },
-                Made::System(system) => pending.push((name, system, print)),
-            }
-        }
-        // Adds each system whose agents all exist, until no more can be added.
-        loop {
-            let before = pending.len();
-            let mut left = Vec::new();
-            for (name, system, print) in pending {
-                let is_known = |agent: &str| self.entries.iter().any(|known| known.is_node(agent));
-                match system.check(is_known) {
-                    Ok(graph) => {
-                        let what = What::System(Box::new((*system, graph)));
-                        self.entries.push(Entry { name, what, print });
-                    }
-                    Err(_) => left.push((name, system, print)),
-                }
-            }
-            pending = left;
-            if pending.is_empty() || pending.len() == before {
-                break;
-            }
-        }
-        for (name, system, _) in &pending {
-            let is_near = |agent: &str| {
-                self.entries.iter().any(|known| known.is_node(agent))
-                    || pending.iter().any(|(other, ..)| **other == *agent)
-            };
-            let says = match system.check(is_near) {
-                Err(all) => all.iter().map(|one| format!("spec.{one}")).collect(),
-                Ok(graph) => {
-                    let parts = graph
-                        .nodes()
-                        .map(|node| node.agent)
-                        .filter(|agent| pending.iter().any(|(other, ..)| **other == **agent));
-                    let parts: std::collections::BTreeSet<&str> = parts.collect();
-                    let parts = parts.into_iter().collect::<Vec<_>>().join(", ");
-                    vec![format!(
-                        "spec.graph: it is made of {parts}, which is not served or is made of {name} itself; break the ring"
-                    )]
-                }
-            };
-            wrong.insert(name.clone(), says);
-        }
-        wrong
-    }
-
-    /// The systems with this agent among their nodes.
-    pub(crate) fn users_of(&self, agent: &str) -> Vec<&str> {
-        let uses = |entry: &&Entry| match &entry.what {
-            What::System(system) => system.1.nodes().any(|node| node.agent == agent),
-            What::Demo(..) | What::Configured(_) | What::Store => false,
-        };
-        self.entries.iter().filter(uses).map(|entry| &*entry.name).collect()
-    }
-
-    /// The config's agents and systems as resources. Of agents only their cards: how to reach them is the
-    /// operator's business.
-    pub(crate) fn resources(&self) -> anyhow::Result<Vec<Resource>> {
-        let mut all = Vec::with_capacity(self.own);
-        for entry in &self.entries[..self.own] {
-            let agent = |spec: Value| Resource::of_config(Sort::Agent, &entry.name, Json::from_value(&spec));
-            all.push(match &entry.what {
-                What::Demo(..) | What::Store => agent(json!({ "kind": &*entry.name })),
-                What::Configured(config) => {
-                    let mut spec = json!({ "kind": config.kind });
-                    for (name, text) in [("title", &config.common.title), ("description", &config.common.description)] {
-                        if let Some(text) = text {
-                            spec[name] = json!(text);
-                        }
-                    }
-                    agent(spec)
-                }
-                What::System(system) => {
-                    let mut bare = system.0.clone();
-                    let (namespace, labels) = (bare.namespace().into(), std::mem::take(&mut bare.labels));
-                    bare.namespace = None;
-                    // Not through a JSON value, which would lose the order of the nodes.
-                    let spec =
-                        Json::parse(&serde_json::to_string(&bare)?).ok_or_else(|| anyhow!("a system has no text"))?;
-                    Resource { namespace, labels, ..Resource::of_config(Sort::AgentSystem, &entry.name, spec) }
-                }
-            });
-        }
-        Ok(all)
-    }
-}
-
-/// An agent's error, with the path of the member to change.
-pub(crate) fn in_spec(says: &str) -> String {
-    let is_path =
-        |path: &str| !path.is_empty() && path.chars().all(|c| c.is_ascii_alphanumeric() || "._[]-".contains(c));
-    match says.split_once(": ") {
-        Some((path, _)) if is_path(path) => format!("spec.{says}"),
-        Some(_) | None => format!("spec: {says}"),
-    }
-}
+impl std::error::Error for BuildError {}
 
 impl Built {
     pub(crate) fn agents(&self) -> Vec<Arc<dyn Agent>> {
@@ -323,85 +180,42 @@ impl Built {
     }
 }
 
-impl Entry {
-    fn new(name: &str, agent: AgentConfig, print: String) -> anyhow::Result<Entry> {
-        agent.check().map_err(|error| anyhow!("agents: agent {name:?}: {error}"))?;
-        Ok(Entry { name: name.into(), what: What::Configured(Box::new(agent)), print })
-    }
-
-    /// Whether an agent may be a node of a system.
-    fn is_node(&self, agent: &str) -> bool {
-        *self.name == *agent && !matches!(self.what, What::Store)
-    }
-
-    fn system(&self, (system, graph): &(systems_graph::System, systems_graph::Graph)) -> Arc<dyn Agent> {
-        Arc::new(systems::agent::Agent::new(&self.name, system, graph.clone()))
-    }
-
-    async fn build(&self, counter: &shop::service::ShopHandle) -> anyhow::Result<Arc<dyn Agent>> {
-        match &self.what {
-            What::Store => Ok(Arc::new(shop::service::StoreAgent::guarded(counter.clone(), &self.name))),
-            What::Demo(build, settings) => Ok(build(settings)),
-            What::System(system) => Ok(self.system(system)),
-            What::Configured(config) => {
-                agents::build(&self.name, (**config).clone()).await.map_err(|error| anyhow!("agents: {error}"))
-            }
-        }
+fn demo_entry(
+    name: &'static str,
+    build: fn(&agents::BuiltinSettings) -> Arc<dyn Agent>,
+    settings: &agents::BuiltinSettings,
+) -> RosterEntry {
+    let of = settings.clone();
+    RosterEntry {
+        name: name.into(),
+        fingerprint: format!("{settings:?}"),
+        can_be_node: true,
+        spec: json!({ "kind": name }),
+        build: Arc::new(move || Box::pin(std::future::ready(Ok(build(&of))))),
     }
 }
 
-/// Adds the systems after their agents.
-fn add_systems(entries: &mut Vec<Entry>, systems: &systems_graph::Systems) -> anyhow::Result<()> {
-    let agents: Vec<Arc<str>> = entries.iter().map(|entry| entry.name.clone()).collect();
-    let is_system = |name: &str| systems.0.iter().any(|(known, _)| known == name);
-    let mut made_of: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    for (name, system) in &systems.0 {
-        if agents.iter().any(|agent| **agent == **name) {
-            bail!("systems.{name}: an agent has this name, too; rename one");
-        }
-        let is_known = |agent: &str| is_system(agent) || agents.iter().any(|known| **known == *agent);
-        let graph = system.check(is_known).map_err(|wrong| {
-            let lines: Vec<String> = wrong.iter().map(|wrong| format!("systems.{name}.{wrong}")).collect();
-            anyhow!("{}", lines.join("\n"))
-        })?;
-        made_of
-            .insert(name, graph.nodes().map(|node| node.agent.to_owned()).filter(|agent| is_system(agent)).collect());
-        let print = serde_json::to_string(system)?;
-        let what = What::System(Box::new((system.clone(), graph)));
-        entries.push(Entry { name: name.as_str().into(), what, print });
-    }
-    // Removes each system whose parts are all known to end; the rest form a loop.
-    while let Some(fine) = made_of.iter().find(|(_, parts)| !parts.iter().any(|part| made_of.contains_key(&**part))) {
-        let fine = *fine.0;
-        made_of.remove(fine);
-    }
-    if !made_of.is_empty() {
-        let names: Vec<&str> = made_of.keys().copied().collect();
-        bail!("systems: {} are made of each other; break the ring", names.join(", "));
-    }
-    Ok(())
-}
-
-/// The fingerprint: the agent's config, and its secrets from files.
-pub(crate) fn print(written: &Value) -> String {
-    fn files(value: &Value, out: &mut String) {
-        match value {
-            Value::String(text) => {
-                if let Some(path) = text.strip_prefix("file:")
-                    && let Ok(secret) = std::fs::read_to_string(path)
-                {
-                    // Stored for as long as the agent stores the secret itself.
-                    out.push_str(&secret);
-                }
-            }
-            Value::Array(all) => all.iter().for_each(|one| files(one, out)),
-            Value::Object(all) => all.values().for_each(|one| files(one, out)),
-            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+fn entry(name: &str, agent: AgentConfig, fingerprint: String) -> anyhow::Result<RosterEntry> {
+    agent.check().map_err(|error| anyhow!("agents: agent {name:?}: {error}"))?;
+    let mut spec = json!({ "kind": agent.kind });
+    for (member, text) in [("title", &agent.common.title), ("description", &agent.common.description)] {
+        if let Some(text) = text {
+            spec[member] = json!(text);
         }
     }
-    let mut text = written.to_string();
-    files(written, &mut text);
-    text
+    let (of, config): (Arc<str>, _) = (name.into(), Arc::new(agent));
+    Ok(RosterEntry {
+        name: of.clone(),
+        fingerprint,
+        can_be_node: true,
+        spec,
+        build: Arc::new(move || {
+            let (name, config) = (of.clone(), config.clone());
+            Box::pin(async move {
+                agents::build(&name, (*config).clone()).await.map_err(|error| anyhow!("agents: {error}"))
+            })
+        }),
+    })
 }
 
 /// Warnings about agents on other machines that cannot be reached now.
@@ -436,10 +250,15 @@ fn reach(url: &str) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::command::Serve;
+    use crate::plan::Plan;
 
     fn roster(yaml: &str, flags: &[&str]) -> anyhow::Result<Roster> {
-        let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
-        Roster::make(&Config::parse(yaml)?, &flags, None)
+        let agents = flags.iter().map(|flag| (*flag).to_owned()).collect();
+        let mut options = Serve { agents, ..Serve::default() };
+        // The file is not read: the config is loaded already.
+        options.whereabouts.config = Some("rialto.yaml".into());
+        Ok(Plan::of(&options, Config::parse(yaml)?, None)?.roster)
     }
 
     fn served(yaml: &str, flags: &[&str]) -> (Vec<String>, String) {
@@ -491,7 +310,7 @@ mod tests {
         let (names, default) = served(TWO, &["low=command:tr A-Z a-z", "again=command:cat"]);
         assert_eq!((names.join(" ").as_str(), default.as_str()), ("upper again low", "upper"));
         let both = roster(TWO, &["again=command:cat"]).unwrap();
-        assert!(matches!(&both.entries[1].what, What::Configured(agent) if agent.kind == "command"));
+        assert_eq!(both.entries[1].spec["kind"], "command");
         let (names, default) = served("", &["old=https://host.example/a2a"]);
         assert_eq!((names.join(" ").as_str(), default.as_str()), ("old", "old"), "a translator");
         assert!(refused("", &["a=command:cat", "a=command:cat"]).contains("twice"));

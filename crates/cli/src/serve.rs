@@ -6,31 +6,24 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use engine::Engine;
 use gateway::accept::{self, Accept};
-use gateway::product::ProductService;
+use gateway::product::{Host, ProductService, demo_file};
 use gateway::{Server, Settings, admin, log::Sink, product};
-use model::ports::store::Store;
 use model::ports::webhook::WebhookSender;
-use shop::ShopService;
-use shop::service::Shop;
-use systems::resources::{Loaded, Resource, Shelf};
 use tokio::runtime::{Handle, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Notify, mpsc};
 
-use crate::aly_config::Aly;
 use crate::command::Serve;
 use crate::config::LogFormat;
 use crate::plan::Plan;
 use crate::products::PRODUCTS;
 use crate::push_config::Found;
-use crate::reload::{Fixed, Looks, Open, Reloader, SetLevel};
+use crate::reload::{Fixed, Looks, Reloader, SetLevel};
 use crate::roster::Built;
-use crate::{banner, demo, demo_aly, demo_market, demo_orloj, guard, price_config, replicas, resources};
+use crate::{banner, guard, replicas};
 
 /// Most threads for webhook deliveries.
 const OUTBOX_THREADS: usize = 4;
-/// How often to retry sites that a full disk kept from being stored.
-const SITES_AGAIN: Duration = Duration::from_secs(5);
 
 pub(crate) fn run(options: &Serve) -> anyhow::Result<()> {
     let seen = Looks::of(options.whereabouts.config.as_deref());
@@ -111,12 +104,11 @@ async fn serve(mut plan: Plan, told: Told<'_>) -> anyhow::Result<()> {
     let hangup = if reloads { Some(signal(SignalKind::hangup())?) } else { None };
     // Config errors are reported before anything is changed.
     plan.settings()?;
-    let (built, _) = plan.roster.build(&Built::default()).await?;
     let opened = plan.store()?.open(&plan.data).await?;
     let store = opened.store.clone();
     replicas::warn_of_leases(&*store).await;
-    let (shelf, wishes) = Shelf::new();
-    let built = take_up(&mut plan, &shelf, &store, built).await?;
+    // Before any turn is recovered, which may belong to a stored agent.
+    let (built, _) = plan.build(Some(&store), &Built::default()).await?;
     let plan = &plan;
     let settings = plan.settings()?;
     let listener = accept::bind(plan.listen, settings.backlog).with_context(|| {
@@ -137,9 +129,9 @@ async fn serve(mut plan: Plan, told: Told<'_>) -> anyhow::Result<()> {
     let (courier, jwks) =
         plan.config.push.courier(found).await?.map_or((None, None), |made| (Some(made.courier), made.jwks));
     let courier = courier.map(|courier| courier as Arc<dyn WebhookSender>);
-    let served = price_config::put_on(plan.prices(None)?.as_ref(), built.agents());
+    let served = plan.served(&built);
     // Also without prices: a turn may have been paid for before.
-    let (limits, books) = (plan.limits(), product::settlement(&PRODUCTS));
+    let (limits, books) = (plan.limits(), product::settlement(PRODUCTS));
     let started = Engine::builder(store)
         .agents(served)
         .limits(limits)
@@ -152,32 +144,12 @@ async fn serve(mut plan: Plan, told: Told<'_>) -> anyhow::Result<()> {
         started.map_err(|fault| anyhow::anyhow!("cannot take up the data: {fault} ({})", fault.cause_text()))?;
     replicas::introduce(&engine, told.options.whereabouts.config.as_deref(), address);
     engine.set_sealer(seal);
-    let open = match plan.market() {
-        Some(config) => Some(Open::start(&engine, config, plan.is_demo()).await?),
-        None => None,
-    };
     let base = banner::base(plan, address);
-    let shop = match &plan.config.aly {
-        Some(aly) => {
-            let mut settings = aly.settings()?;
-            if aly.has_shops() {
-                let shop = open_shops(&engine, aly, plan.config.public_url.as_deref().unwrap_or(&base)).await?;
-                built.counter.open(shop.clone());
-                settings.storekeeper = Arc::new(shop.clone());
-                settings.shop = Some(shop);
-            }
-            Some(Arc::new(ShopService::new(engine.clone(), settings)))
-        }
-        None => None,
-    };
-    let mut products: Vec<Arc<dyn ProductService>> = Vec::new();
-    products.extend(open.as_ref().map(|open| open.service.clone() as Arc<dyn ProductService>));
-    products.extend(plan.systems(&shelf, None)?);
-    products.extend(shop.clone().map(|shop| shop as Arc<dyn ProductService>));
-    products.extend(plan.assistants());
-    let tokens = if plan.is_demo() { Some(demo_orloj::tokens(&plan.data)?) } else { None };
-    let settings = Settings { listen: address, jwks, products, ..settings };
+    let base_url = plan.config.public_url.as_deref().unwrap_or(&base);
+    let products = plan.open(Host { engine: &engine, base_url, data: &plan.data }).await?;
+    let settings = Settings { listen: address, jwks, products: products.clone(), ..settings };
     let server = Server::new(engine.clone(), settings, told.sink.clone())?;
+    products.iter().for_each(|product| product.in_force());
     let loaded = admin::load_keys(&engine, server.callers()).await;
     loaded.map_err(|fault| anyhow::anyhow!("cannot read the keys: {fault} ({})", fault.cause_text()))?;
     let first_key = match plan.may_make_first_key() {
@@ -191,24 +163,11 @@ async fn serve(mut plan: Plan, told: Told<'_>) -> anyhow::Result<()> {
     let accept = Arc::new(Accept::new(server.clone()));
     let (ask, asked) = mpsc::channel(1);
     let serving = accept.serving.clone();
-    admin::serve(serving.clone(), ask, &plan.data, &PRODUCTS)
+    admin::serve(serving.clone(), ask, &plan.data, PRODUCTS)
         .await
         .context("cannot open the admin socket in the data folder")?;
     if plan.is_demo() {
-        let mut sections = demo::sections();
-        if let Some(open) = &open {
-            sections.push((demo_market::SECTION, demo_market::section(&open.market).await?));
-        }
-        sections.extend(tokens.iter().map(|tokens| (demo_orloj::SECTION, demo_orloj::section(tokens))));
-        sections.push((demo_aly::SECTION, demo_aly::section()?));
-        let shown = demo::write(&plan.data, &base, &sections)
-            .with_context(|| format!("cannot write {} in the data folder", demo::FILE))?;
-        if let Some(open) = &open {
-            demo_market::open(&open.market, &shown).await.context("cannot open the demo's market")?;
-        }
-        if let Some((keys, open)) = shop.as_ref().and_then(|shop| Some((shop.oauth(), shop.shop()?))) {
-            demo_aly::open(open, keys, &shown).await.context("cannot open the demo's shop")?;
-        }
+        open_demo(plan, &base, &server, &products).await?;
     }
     banner::print(plan, address, &server, first_key.as_ref());
     drop(server);
@@ -228,11 +187,8 @@ async fn serve(mut plan: Plan, told: Told<'_>) -> anyhow::Result<()> {
         hangup,
         certificate,
         asked,
-        open,
-        shop,
         config,
-        shelf,
-        wishes,
+        base_url: base_url.to_owned(),
     };
     tokio::spawn(reloader.run(accept.shutdown.clone()));
     let accepting = tokio::spawn({
@@ -263,44 +219,24 @@ async fn serve(mut plan: Plan, told: Told<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Opens the shops, with the config's sites.
-async fn open_shops(engine: &Engine, aly: &Aly, base_url: &str) -> anyhow::Result<Shop> {
-    let started = Shop::start(engine.clone(), aly.dealings(base_url), true).await;
-    let shop = started.map_err(|fault| anyhow::anyhow!("cannot open the shops: {fault} ({})", fault.cause_text()))?;
-    let Err(error) = aly.put_sites(&shop).await else { return Ok(shop) };
-    let cannot_write = engine.health().await.is_ok_and(|health| health.trouble.is_some());
-    if !cannot_write {
-        return Err(error);
+/// Writes the demo's ids and credentials to the data folder, and makes what they promise.
+async fn open_demo(
+    plan: &Plan,
+    base: &str,
+    server: &Server,
+    products: &[Arc<dyn ProductService>],
+) -> anyhow::Result<()> {
+    let demos: Vec<_> = products.iter().filter_map(|product| product.demo()).collect();
+    let mut sections = Vec::new();
+    for demo in &demos {
+        sections.push((demo.name(), demo.section(server).await?));
     }
-    tracing::warn!("the sites of the config cannot be kept yet: {error:#}; what was kept before is served meanwhile");
-    tokio::spawn(put_sites_later(shop.clone(), aly.clone()));
-    Ok(shop)
-}
-
-/// Stores the config's sites as soon as the store can write again.
-async fn put_sites_later(shop: Shop, aly: Aly) {
-    loop {
-        tokio::time::sleep(SITES_AGAIN).await;
-        match aly.put_sites(&shop).await {
-            Ok(()) => return tracing::info!("the sites of the config are kept now"),
-            Err(error) => tracing::debug!("the sites of the config cannot be kept yet: {error:#}"),
-        }
+    let shown = demo_file::write(&plan.data, base, &sections)
+        .with_context(|| format!("cannot write {} in the data folder", demo_file::FILE))?;
+    for demo in demos {
+        demo.open(&shown).await.with_context(|| format!("cannot open the demo's part {:?}", demo.name()))?;
     }
-}
-
-/// Adds the stored resources to the config's: before any turn is recovered, which may belong to one of them.
-async fn take_up(plan: &mut Plan, shelf: &Shelf, store: &Arc<dyn Store>, built: Built) -> anyhow::Result<Built> {
-    let loaded = match plan.wanted_orloj() {
-        Some(_) => systems::resources::load(store).await,
-        None => Ok(Loaded::default()),
-    };
-    let loaded =
-        loaded.map_err(|fault| anyhow::anyhow!("cannot read what was made: {fault} ({})", fault.cause_text()))?;
-    let made: Vec<Arc<Resource>> = loaded.made.iter().cloned().map(Arc::new).collect();
-    let taken = resources::take_up(plan, &made, &built).await?;
-    taken.warn();
-    shelf.show(&loaded, taken.resources(plan, &made)?);
-    Ok(taken.built)
+    Ok(())
 }
 
 /// Listens for SIGTERM and SIGINT, from before there is data to lose.

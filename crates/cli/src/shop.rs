@@ -106,7 +106,7 @@ pub(crate) struct Key {
     #[arg(long = "scope", value_name = "SCOPE")]
     scopes: Vec<String>,
     /// How long it is good, such as 30d, 12h or 45m [default: until it is revoked]
-    #[arg(long, value_name = "TIME", value_parser = crate::operate::duration)]
+    #[arg(long, value_name = "TIME", value_parser = gateway::product::config::duration)]
     expires: Option<std::time::Duration>,
     #[command(flatten)]
     at: At,

@@ -139,6 +139,11 @@ impl Server {
         })
     }
 
+    /// The products that are served.
+    pub fn products(&self) -> &[Arc<dyn ProductService>] {
+        &self.settings.products
+    }
+
     /// The product of this type, where it is served.
     pub fn product<T: ProductService>(&self) -> Option<&T> {
         let products = self.settings.products.iter();

@@ -183,7 +183,7 @@ impl Mounts {
     }
 
     /// The id of an agent.
-    pub(crate) fn id_of(&self, agent: &str) -> Option<Uuid> {
+    pub fn id_of(&self, agent: &str) -> Option<Uuid> {
         self.ids.iter().find(|(_, known)| ***known == *agent).map(|(id, _)| *id)
     }
 

@@ -108,6 +108,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::product::{Prepared, Setup};
 
     struct Bakery;
 
@@ -122,6 +123,10 @@ mod tests {
     impl ProductKind for Bakery {
         fn name(&self) -> &'static str {
             "bakery"
+        }
+
+        fn prepare(&self, _setup: &Setup<'_>) -> anyhow::Result<Option<Box<dyn Prepared>>> {
+            Ok(None)
         }
 
         fn admin(&self) -> &'static [AdminCommand] {

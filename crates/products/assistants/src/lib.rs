@@ -2,12 +2,14 @@
 
 mod endpoint;
 pub mod langgraph;
+mod prepare;
 mod routes;
 
+pub use prepare::{Langgraph, LanggraphProfile};
 pub use routes::AssistantsService;
 
 use dialects::JsonWire;
-use gateway::product::ProductKind;
+use gateway::product::{Prepared, ProductKind, Setup};
 
 static WIRES: [&dyn JsonWire; 2] = [&langgraph::DOCUMENTED, &langgraph::CURRENT];
 
@@ -16,6 +18,10 @@ pub struct AssistantsProduct;
 impl ProductKind for AssistantsProduct {
     fn name(&self) -> &'static str {
         "assistants"
+    }
+
+    fn prepare(&self, setup: &Setup<'_>) -> anyhow::Result<Option<Box<dyn Prepared>>> {
+        Ok(prepare::prepare(setup))
     }
 
     fn wires(&self) -> &'static [&'static dyn JsonWire] {

@@ -14,7 +14,7 @@ use crate::endpoint::{self, Address};
 use gateway::front::{RequestLog, at_mount};
 use gateway::mount::{CARD, OLD_CARD};
 use gateway::product::{
-    Accepts, CardRequest, EndpointRequest, ProductEndpoint, ProductRoute, ProductService, RequestBody,
+    Accepts, CardRequest, Demo, EndpointRequest, ProductEndpoint, ProductRoute, ProductService, RequestBody,
 };
 use gateway::service::refused_as_text;
 use gateway::{Server, callers};
@@ -44,6 +44,10 @@ impl ProductService for AssistantsService {
             None if below == CARD || below == OLD_CARD => ProductRoute::Found(Box::new(AssistantsEndpoint::Card)),
             Some(_) | None => ProductRoute::Nothing,
         }
+    }
+
+    fn demo(&self) -> Option<&dyn Demo> {
+        Some(self)
     }
 
     /// An id that no assistant has is refused in the product's form.

@@ -1,6 +1,10 @@
 //! The marketplace.
 
 pub mod admin;
+pub mod config;
+pub mod demo;
+mod prepare;
+pub mod pricing;
 mod rest;
 mod routes;
 pub mod service;
@@ -17,7 +21,7 @@ use model::TaskId;
 use model::ports::billing::Settlement;
 
 use gateway::admin::AdminCommand;
-use gateway::product::ProductKind;
+use gateway::product::{Prepared, ProductKind, Setup};
 use http::HeaderName;
 
 /// The user that a key of the market acts for.
@@ -28,6 +32,10 @@ pub struct MarketProduct;
 impl ProductKind for MarketProduct {
     fn name(&self) -> &'static str {
         "market"
+    }
+
+    fn prepare(&self, setup: &Setup<'_>) -> anyhow::Result<Option<Box<dyn Prepared>>> {
+        prepare::prepare(setup)
     }
 
     fn task_id(&self, shown: &str) -> Option<TaskId> {

@@ -9,25 +9,49 @@ use model::{Fault, Kind};
 use web::body::Response;
 
 use super::Uumit;
+use crate::config::Market as MarketConfig;
 use crate::rest::pace::RequestRate;
+use crate::service::{Config, Market};
 use crate::uumit::endpoint as uumit;
 use crate::{PLATFORM_USER, rest};
 use gateway::front::RequestLog;
 use gateway::product::{
-    Accepts, EndpointRequest, Ownership, ProductEndpoint, ProductRoute, ProductService, RequestBody, SharedAddress,
-    SharedCall,
+    Accepts, Demo, EndpointRequest, Ownership, ProductEndpoint, ProductRoute, ProductService, RequestBody,
+    SharedAddress, SharedCall,
 };
 use gateway::{Server, callers, intake};
 
 pub struct MarketService {
     settings: Uumit,
     pub(crate) rate: Option<RequestRate>,
+    /// The market's section of the config.
+    terms: MarketConfig,
+    /// Takes effect when the service is in force.
+    config: Option<Config>,
 }
 
 impl MarketService {
     pub fn new(settings: Uumit) -> MarketService {
         let rate = RequestRate::new(&settings);
-        MarketService { settings, rate }
+        MarketService { settings, rate, terms: MarketConfig::default(), config: None }
+    }
+
+    /// The service of a market with these terms.
+    pub(crate) fn named(self, terms: MarketConfig) -> MarketService {
+        MarketService { terms, ..self }
+    }
+
+    /// The same market with other terms.
+    pub(crate) fn with_terms(&self, terms: MarketConfig, config: Config) -> MarketService {
+        MarketService { settings: self.settings.clone(), rate: self.rate.clone(), terms, config: Some(config) }
+    }
+
+    pub(crate) fn terms(&self) -> &MarketConfig {
+        &self.terms
+    }
+
+    pub(crate) fn market(&self) -> &Market {
+        &self.settings.market
     }
 
     /// The market's settings, where it is served.
@@ -39,6 +63,16 @@ impl MarketService {
 impl ProductService for MarketService {
     fn route<'a>(&'a self, path: &'a str) -> ProductRoute<'a> {
         ProductRoute::of(route(path))
+    }
+
+    fn in_force(&self) {
+        if let Some(config) = &self.config {
+            self.market().set_config(config.clone());
+        }
+    }
+
+    fn demo(&self) -> Option<&dyn Demo> {
+        Some(self)
     }
 
     fn largest_body(&self) -> usize {

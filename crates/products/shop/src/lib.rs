@@ -14,7 +14,10 @@
 pub mod admin;
 pub mod admission;
 pub mod aly;
+pub mod config;
+pub mod demo;
 pub mod oauth;
+mod prepare;
 mod routes;
 pub mod service;
 mod settings;
@@ -33,7 +36,7 @@ use model::{AccessKey, Fault, TaskId};
 use crate::oauth::{KeyKind, Oauth, Revoked, Rules};
 use dialects::JsonWire;
 use gateway::admin::AdminCommand;
-use gateway::product::ProductKind;
+use gateway::product::{Prepared, ProductKind, Setup};
 
 static WIRES: [&dyn JsonWire; 1] = [&aly::WIRE];
 
@@ -46,6 +49,10 @@ impl ProductKind for ShopProduct {
 
     fn wires(&self) -> &'static [&'static dyn JsonWire] {
         &WIRES
+    }
+
+    fn prepare(&self, setup: &Setup<'_>) -> anyhow::Result<Option<Box<dyn Prepared>>> {
+        prepare::prepare(setup)
     }
 
     fn task_id(&self, shown: &str) -> Option<TaskId> {

@@ -12,13 +12,15 @@ use web::body::Response;
 use super::Aly;
 use crate::aly::endpoint as aly;
 use crate::aly::endpoint::Shown;
+use crate::config::Aly as ShopConfig;
 use crate::oauth::Oauth;
 use crate::oauth::endpoints::{self, Document};
+use crate::service::ShopHandle;
 use crate::storefront;
 use gateway::front::{RequestLog, rest};
 use gateway::mount::{CARD, OLD_CARD};
 use gateway::product::{
-    Accepts, CardRequest, EndpointRequest, ProductEndpoint, ProductRoute, ProductService, RequestBody, SendGuard,
+    Accepts, CardRequest, Demo, EndpointRequest, ProductEndpoint, ProductRoute, ProductService, RequestBody, SendGuard,
 };
 use gateway::service::refused_as_text;
 use gateway::{Server, Settings, settings};
@@ -28,13 +30,29 @@ pub struct ShopService {
     /// Keys and tokens of workspaces.
     oauth: Oauth,
     guard: Arc<ShopGuard>,
+    /// The section of the config.
+    written: ShopConfig,
+    handle: ShopHandle,
 }
 
 impl ShopService {
     pub fn new(engine: Engine, settings: Aly) -> ShopService {
         let oauth = Oauth::new(engine, settings.oauth.clone());
         let guard = Arc::new(ShopGuard { aly: settings.clone() });
-        ShopService { settings, oauth, guard }
+        ShopService { settings, oauth, guard, written: ShopConfig::default(), handle: ShopHandle::default() }
+    }
+
+    /// The service of shops with this section of the config.
+    pub(crate) fn named(self, written: ShopConfig, handle: ShopHandle) -> ShopService {
+        ShopService { written, handle, ..self }
+    }
+
+    pub(crate) fn written(&self) -> &ShopConfig {
+        &self.written
+    }
+
+    pub(crate) fn handle(&self) -> &ShopHandle {
+        &self.handle
     }
 
     pub(crate) fn of(server: &Server) -> Option<&ShopService> {
@@ -97,6 +115,10 @@ impl ProductService for ShopService {
 
     fn check(&self, settings: &Settings) -> Result<(), settings::Error> {
         aly::check(&self.settings, settings)
+    }
+
+    fn demo(&self) -> Option<&dyn Demo> {
+        Some(self)
     }
 
     fn scoped_agent(&self) -> Option<&Arc<str>> {

@@ -15,22 +15,32 @@
 
 pub mod admin;
 pub mod agent;
+mod changes;
+pub mod config;
+pub mod demo;
 pub mod orloj;
+mod prepare;
 pub mod resources;
 mod routes;
 mod settings;
 
+pub use prepare::agents_of;
 pub use routes::{SystemsAddress, SystemsService};
 pub use settings::{Orloj, OrlojSystem};
+pub use systems_graph::{System, Systems};
 
 use gateway::admin::AdminCommand;
-use gateway::product::ProductKind;
+use gateway::product::{Prepared, ProductKind, Setup};
 
 pub struct SystemsProduct;
 
 impl ProductKind for SystemsProduct {
     fn name(&self) -> &'static str {
         "systems"
+    }
+
+    fn prepare(&self, setup: &Setup<'_>) -> anyhow::Result<Option<Box<dyn Prepared>>> {
+        prepare::prepare(setup)
     }
 
     fn admin(&self) -> &'static [AdminCommand] {

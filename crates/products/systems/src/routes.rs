@@ -9,15 +9,17 @@ use model::Fault;
 use web::body::Response;
 
 use super::Orloj;
+use crate::changes::SystemChanges;
+use crate::demo;
 use crate::orloj::endpoint as orloj;
 use crate::orloj::state::House;
 use crate::resources::rest::{self as resources, Collection};
-use crate::resources::{DOCUMENT_BYTES, Shelf, Sort};
+use crate::resources::{DOCUMENT_BYTES, Loaded, Resource, Shelf, Sort};
 use gateway::front::RequestLog;
 use gateway::mount::{CARD, OLD_CARD};
 use gateway::product::{
-    Accepts, EndpointRequest, Ownership, ProductEndpoint, ProductRoute, ProductService, RequestBody, SharedAddress,
-    SharedCall,
+    Accepts, Demo, EndpointRequest, Ownership, ProductEndpoint, ProductRoute, ProductService, RequestBody,
+    RosterChanges, SharedAddress, SharedCall,
 };
 use gateway::service::refused_as_text;
 use gateway::{Server, Settings, settings};
@@ -25,13 +27,40 @@ use gateway::{Server, Settings, settings};
 pub struct SystemsService {
     pub(crate) settings: Orloj,
     pub(crate) state: House,
+    roster: Option<Roster>,
+    demo: Option<demo::Tokens>,
+}
+
+/// The resources of this version.
+struct Roster {
+    changes: Arc<SystemChanges>,
+    at: Loaded,
+    shown: Vec<Arc<Resource>>,
 }
 
 impl SystemsService {
     /// The service that takes the place of `before`: what callers have used of their limits stays used.
     pub fn new(settings: Orloj, before: Option<&SystemsService>) -> SystemsService {
         let state = House::new(&settings, before.map(|before| &before.state));
-        SystemsService { settings, state }
+        SystemsService { settings, state, roster: None, demo: None }
+    }
+
+    /// Shows these resources as soon as the service is in force.
+    pub(crate) fn with_roster(
+        self,
+        changes: Arc<SystemChanges>,
+        at: Loaded,
+        shown: Vec<Arc<Resource>>,
+    ) -> SystemsService {
+        SystemsService { roster: Some(Roster { changes, at, shown }), ..self }
+    }
+
+    pub(crate) fn with_demo(self, demo: Option<demo::Tokens>) -> SystemsService {
+        SystemsService { demo, ..self }
+    }
+
+    pub(crate) fn changes(&self) -> Option<&Arc<SystemChanges>> {
+        self.roster.as_ref().map(|roster| &roster.changes)
     }
 
     pub(crate) fn of(server: &Server) -> Option<&SystemsService> {
@@ -58,6 +87,20 @@ impl ProductService for SystemsService {
     fn requires_credential(&self, agent: &str) -> Option<String> {
         let closed = self.settings.systems.iter().any(|system| *system.name == *agent && !system.public);
         closed.then(|| format!("a token of orloj.tokens is taken at /orloj/v1/agent-systems/{agent}/a2a"))
+    }
+
+    fn in_force(&self) {
+        if let Some(Roster { changes, at, shown }) = &self.roster {
+            changes.registry().show(at, shown.iter().cloned());
+        }
+    }
+
+    fn roster_changes(&self) -> Option<Arc<dyn RosterChanges>> {
+        self.changes().map(|changes| changes.clone() as Arc<dyn RosterChanges>)
+    }
+
+    fn demo(&self) -> Option<&dyn Demo> {
+        self.demo.as_ref().map(|tokens| tokens as &dyn Demo)
     }
 
     fn has_credentials(&self) -> bool {

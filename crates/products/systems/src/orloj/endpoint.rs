@@ -147,7 +147,7 @@ pub(crate) async fn owns(
     head: &request::Parts,
     request: &jsonrpc::RpcRequest<'_>,
 ) -> bool {
-    let Some(SystemsService { state: house, settings: orloj }) = SystemsService::of(server) else { return false };
+    let Some(SystemsService { state: house, settings: orloj, .. }) = SystemsService::of(server) else { return false };
     let Ok(decoded) = decode::decode(&request.method, request.params, server.engine.limits()) else { return false };
     let (Call::Get(model::Get { task, .. }) | Call::Cancel(Cancel { task, .. })) = &decoded.call else { return false };
     let Ok(caller) = identify(server, house, &head.headers).await else { return false };
@@ -226,7 +226,7 @@ impl<'a> Desk<'a> {
         head: &'a request::Parts,
         log: &RequestLog,
     ) -> Result<Desk<'a>, Error> {
-        let Some(SystemsService { state: house, settings: orloj }) = SystemsService::of(server) else {
+        let Some(SystemsService { state: house, settings: orloj, .. }) = SystemsService::of(server) else {
             return Err(Error::not_enabled());
         };
         if let Some((_, limiter)) = &house.pace

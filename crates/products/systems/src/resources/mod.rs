@@ -11,6 +11,7 @@
 //! | [`selector`] | which labels are wanted |
 //! | [`shelf`] | all there are, how they change, and who watches |
 
+pub(crate) mod admission;
 pub mod document;
 pub(crate) mod rest;
 pub mod selector;

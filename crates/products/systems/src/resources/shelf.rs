@@ -158,7 +158,8 @@ pub struct Ask {
     pub write: Write,
     /// Whose wish it is, for the audit.
     pub by: Arc<str>,
-    pub answer: oneshot::Sender<Result<(Verb, Arc<Resource>), Refusal>>,
+    /// None once the caller is answered.
+    pub answer: Option<oneshot::Sender<Result<(Verb, Arc<Resource>), Refusal>>>,
 }
 
 /// What became of a resource.
@@ -304,7 +305,7 @@ impl Shelf {
     pub async fn ask(&self, write: Write, by: &str) -> Result<(Verb, Arc<Resource>), Refusal> {
         let gone = || Fault::new(model::Kind::Unavailable, "the server is shutting down; try again shortly");
         let (answer, answered) = oneshot::channel();
-        self.0.asks.send(Ask { write, by: by.into(), answer }).await.map_err(|_| gone())?;
+        self.0.asks.send(Ask { write, by: by.into(), answer: Some(answer) }).await.map_err(|_| gone())?;
         answered.await.map_err(|_| gone())?
     }
 

@@ -3,21 +3,22 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::service::{BilledAgent as Priced, BillingTerms as Terms, Budgets};
 use anyhow::{anyhow, bail};
-use market::service::{BilledAgent as Priced, BillingTerms as Terms, Budgets};
 use market_rules::tariff::{Budget, Fine, Price, Window};
 use market_rules::{UserId, Ut};
 use model::ports::agent::Agent;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::config::Config;
-use crate::market_config::Market;
+use gateway::product::Setup;
+
+use crate::config::Market;
 
 /// How much may be spent on agents with a price. Amounts are decimal texts in UT.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct WrittenBudgets {
+pub struct WrittenBudgets {
     /// By each caller. Default unlimited; a key's own `budget` in `auth.keys` comes first.
     per_key: Option<WrittenBudget>,
     /// In one context, by all who pay for turns in it. Default unlimited.
@@ -26,7 +27,7 @@ pub(crate) struct WrittenBudgets {
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct WrittenBudget {
+pub struct WrittenBudget {
     /// In UT, such as "50".
     amount: String,
     /// In which time: a `day` or a `month` of UTC, or `total` for ever. Default `day`.
@@ -36,7 +37,7 @@ pub(crate) struct WrittenBudget {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum WrittenWindow {
+pub enum WrittenWindow {
     #[default]
     Day,
     Month,
@@ -63,26 +64,31 @@ fn amount(at: &str, text: &str) -> anyhow::Result<Ut> {
 }
 
 /// The prices of a config's agents.
-pub(crate) struct Prices {
+pub struct Prices {
     terms: Terms,
     agents: BTreeMap<String, (Price, Option<UserId>)>,
 }
 
 impl Prices {
     /// Parses and checks the prices. An agent with a price needs a market, which has the money.
-    pub(crate) fn of(config: &Config, market: Option<&Market>) -> anyhow::Result<Option<Prices>> {
+    pub fn of(setup: &Setup<'_>, market: Option<&Market>) -> anyhow::Result<Option<Prices>> {
         let mut agents = BTreeMap::new();
-        for (name, agent) in config.agents.iter().flat_map(|agents| &agents.0) {
-            if let Some(written) = &agent.common.price {
-                let price = read(written).map_err(|error| anyhow!("agents: agent {name:?}: price: {error}"))?;
-                agents.insert(name.clone(), price);
+        for agent in setup.agents {
+            let name = agent.name;
+            if let Some(written) =
+                agent.written.and_then(|written| written.get("price")).filter(|price| !price.is_null())
+            {
+                let price =
+                    WrittenPrice::deserialize(written).map_err(anyhow::Error::from).and_then(|price| read(&price));
+                let price = price.map_err(|error| anyhow!("agents: agent {name:?}: price: {error}"))?;
+                agents.insert(name.to_owned(), price);
             }
         }
         let mut keys = BTreeMap::new();
-        for key in &config.auth.keys {
-            if let Some(budget) = &key.budget {
+        for key in setup.keys {
+            if let Some(budget) = key.budget.and_then(|budget| budget.downcast_ref::<WrittenBudget>()) {
                 let at = format!("auth.keys: the key {:?}: budget", key.name);
-                keys.insert(key.name.clone(), budget.read(&at)?);
+                keys.insert(key.name.to_owned(), budget.read(&at)?);
             }
         }
         let Some(market) = market else {
@@ -107,27 +113,28 @@ impl Prices {
         Ok(Some(Prices { terms, agents }))
     }
 
-    /// The agents; those with a price are wrapped by billing.
-    pub(crate) fn put_on(&self, agents: Vec<Arc<dyn Agent>>) -> Vec<Arc<dyn Agent>> {
-        let priced = agents.into_iter().map(|agent| match self.agents.get(&*agent.profile().name) {
-            Some((price, seller)) => {
-                Arc::new(Priced::new(agent, *price, seller.clone(), self.terms.clone())) as Arc<dyn Agent>
-            }
+    /// The agent; one with a price is wrapped by billing.
+    pub fn put_on(&self, agent: Arc<dyn Agent>) -> Arc<dyn Agent> {
+        match self.agents.get(&*agent.profile().name) {
+            Some((price, seller)) => Arc::new(Priced::new(agent, *price, seller.clone(), self.terms.clone())),
             None => agent,
-        });
-        priced.collect()
+        }
     }
 }
 
-/// The agents as served, with or without prices.
-pub(crate) fn put_on(prices: Option<&Prices>, agents: Vec<Arc<dyn Agent>>) -> Vec<Arc<dyn Agent>> {
-    match prices {
-        Some(prices) => prices.put_on(agents),
-        None => agents,
-    }
+/// The `price` of an agent's config. The config's schema describes its members (`agents::PriceConfig`).
+#[derive(Deserialize)]
+struct WrittenPrice {
+    per_task: Option<String>,
+    per_turn: Option<String>,
+    per_1k_input: Option<String>,
+    per_1k_output: Option<String>,
+    per_second: Option<String>,
+    hold: Option<String>,
+    seller: Option<String>,
 }
 
-fn read(written: &agents::PriceConfig) -> anyhow::Result<(Price, Option<UserId>)> {
+fn read(written: &WrittenPrice) -> anyhow::Result<(Price, Option<UserId>)> {
     let ut = |name: &str, text: &Option<String>| match text {
         Some(text) => amount(name, text),
         None => Ok(Ut::ZERO),
@@ -156,16 +163,68 @@ fn read(written: &agents::PriceConfig) -> anyhow::Result<(Price, Option<UserId>)
 
 #[cfg(test)]
 mod tests {
+    use std::any::Any;
+    use std::path::Path;
+
+    use gateway::product::{AgentFacts, KeyFacts, Sections};
+    use serde_json::Value;
+
     use super::*;
-    use crate::market_config::Switch;
+    use crate::config::Switch;
+
+    #[derive(Deserialize)]
+    #[serde(default)]
+    #[derive(Default)]
+    struct Root {
+        agents: agents::Agents,
+        auth: Auth,
+        market: Option<Switch>,
+    }
+
+    #[derive(Default, Deserialize)]
+    struct Auth {
+        keys: Vec<Key>,
+    }
+
+    #[derive(Deserialize)]
+    struct Key {
+        name: String,
+        budget: Option<WrittenBudget>,
+    }
+
+    #[derive(Deserialize)]
+    struct Written {
+        #[serde(default)]
+        agents: BTreeMap<String, Value>,
+    }
+
+    impl Sections for Root {
+        fn section(&self, _key: &str) -> Option<&dyn Any> {
+            None
+        }
+    }
 
     fn prices(yaml: &str) -> anyhow::Result<Option<Prices>> {
-        let config = Config::parse(yaml)?;
-        let market = match &config.market {
+        let root: Root = serde_saphyr::from_str(yaml)?;
+        let written: Written = serde_saphyr::from_str(yaml)?;
+        let market = match &root.market {
             Some(Switch::On(market)) => Some((**market).clone()),
             Some(Switch::Off) | None => None,
         };
-        Prices::of(&config, market.as_ref())
+        let agent = |(name, _): &'_ (String, agents::AgentConfig)| name.clone();
+        let names: Vec<String> = root.agents.0.iter().map(agent).collect();
+        let agents: Vec<AgentFacts<'_>> =
+            names.iter().map(|name| AgentFacts { name, written: written.agents.get(name) }).collect();
+        let budget = |key: &'_ Key| -> Option<WrittenBudget> { key.budget.clone() };
+        let budgets: Vec<(String, Option<WrittenBudget>)> =
+            root.auth.keys.iter().map(|key| (key.name.clone(), budget(key))).collect();
+        let keys: Vec<KeyFacts<'_>> = budgets
+            .iter()
+            .map(|(name, budget)| KeyFacts { name, budget: budget.as_ref().map(|budget| budget as &dyn Any) })
+            .collect();
+        let data = Path::new("data");
+        let setup = Setup { is_demo: false, data, sections: &root, agents: &agents, keys: &keys, running: None };
+        Prices::of(&setup, market.as_ref())
     }
 
     fn refused(yaml: &str) -> String {
@@ -227,15 +286,17 @@ market: { tenant: shop, commission: "0.2", budgets: { per_key: { amount: "20" },
     #[tokio::test]
     async fn an_agent_with_a_price_says_so_on_its_card_and_others_are_left_alone() {
         let yaml = "agents: { a: { kind: echo, price: { per_turn: \"1\" } }, b: { kind: echo } }\nmarket: true\n";
-        let config = Config::parse(yaml).unwrap();
-        let (built, _) =
-            crate::roster::Roster::make(&config, &[], None).unwrap().build(&Default::default()).await.unwrap();
-        let plain = built.agents();
-        let served = put_on(prices(yaml).unwrap().as_ref(), plain.clone());
+        let root: Root = serde_saphyr::from_str(yaml).unwrap();
+        let mut plain = Vec::new();
+        for (name, config) in root.agents.0 {
+            plain.push(agents::build(&name, config).await.unwrap());
+        }
+        let prices = prices(yaml).unwrap().unwrap();
+        let served: Vec<_> = plain.iter().map(|agent| prices.put_on(agent.clone())).collect();
         assert!(served[0].till().is_some() && served[1].till().is_none());
         assert!(Arc::ptr_eq(&plain[1], &served[1]));
         let extension = &served[0].profile().extensions[0];
-        assert_eq!(extension.uri, market::service::PRICE_EXTENSION);
+        assert_eq!(extension.uri, crate::service::PRICE_EXTENSION);
         assert_eq!(extension.params.as_ref().unwrap().text(), r#"{"currency":"UT","hold":"1","per_turn":"1"}"#);
     }
 }

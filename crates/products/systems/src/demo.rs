@@ -5,15 +5,18 @@
 
 use std::path::Path;
 
+use crate::Orloj;
 use anyhow::Context;
+use futures_util::future::BoxFuture;
+use gateway::Server;
+use gateway::product::Demo;
+use gateway::product::config::drawn;
+use gateway::product::demo_file;
 use gateway::settings::Key;
 use serde_json::{Map, Value};
-use systems::Orloj;
 use systems_graph::Systems;
 
-use crate::{demo, demo_market};
-
-pub(crate) const SECTION: &str = "orloj";
+pub const SECTION: &str = "orloj";
 const TOKEN: &str = "token";
 const ADMIN: &str = "admin_token";
 
@@ -40,26 +43,27 @@ publish:
     publication: { agent: echo, approval: { ask: May it be published? } }
 ";
 
-pub(crate) fn systems() -> anyhow::Result<Systems> {
+pub fn systems() -> anyhow::Result<Systems> {
     serde_saphyr::from_str(SYSTEMS).context("the demo's systems")
 }
 
-pub(crate) struct Tokens {
+#[derive(Clone)]
+pub struct Tokens {
     calls: String,
     changes: String,
 }
 
 /// The tokens in `demo.json`, else new ones.
-pub(crate) fn tokens(data: &Path) -> anyhow::Result<Tokens> {
-    let token = |member: &str| match demo::kept(data, SECTION, member) {
+pub fn tokens(data: &Path) -> anyhow::Result<Tokens> {
+    let token = |member: &str| match demo_file::member(data, SECTION, member) {
         Some(token) => anyhow::Ok(token),
-        None => Ok(format!("orl_{}", demo_market::drawn()?)),
+        None => Ok(format!("orl_{}", drawn()?)),
     };
     Ok(Tokens { calls: token(TOKEN)?, changes: token(ADMIN)? })
 }
 
 /// Adds the tokens to the settings.
-pub(crate) fn let_in(orloj: &mut Orloj, tokens: &Tokens) {
+pub fn let_in(orloj: &mut Orloj, tokens: &Tokens) {
     let systems = [PUBLIC, ASKS].map(|system| format!("system:{system}")).into();
     // A token without scopes permits everything.
     for (name, secret, scopes) in
@@ -70,11 +74,25 @@ pub(crate) fn let_in(orloj: &mut Orloj, tokens: &Tokens) {
     }
 }
 
-pub(crate) fn section(tokens: &Tokens) -> Map<String, Value> {
+pub fn section(tokens: &Tokens) -> Map<String, Value> {
     [("system", PUBLIC), (TOKEN, &tokens.calls), (ADMIN, &tokens.changes)]
         .into_iter()
         .map(|(key, value)| (key.to_owned(), value.into()))
         .collect()
+}
+
+impl Demo for Tokens {
+    fn name(&self) -> &'static str {
+        SECTION
+    }
+
+    fn section<'a>(&'a self, _server: &'a Server) -> BoxFuture<'a, anyhow::Result<Map<String, Value>>> {
+        Box::pin(std::future::ready(Ok(section(self))))
+    }
+
+    fn open<'a>(&'a self, _all: &'a Map<String, Value>) -> BoxFuture<'a, anyhow::Result<()>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
 }
 
 #[cfg(test)]
@@ -100,7 +118,7 @@ mod tests {
         let first = drawn();
         assert_ne!(drawn(), first, "nobody has been told of them yet");
         assert_ne!(first[TOKEN], first[ADMIN]);
-        demo::write(folder.path(), "http://127.0.0.1:1", &[(SECTION, first.clone())]).unwrap();
+        demo_file::write(folder.path(), "http://127.0.0.1:1", &[(SECTION, first.clone())]).unwrap();
         assert_eq!(drawn(), first);
     }
 }

@@ -1,4 +1,4 @@
-//! Tests of `resources`.
+//! Tests of `admission`.
 
 use model::Json;
 
@@ -6,25 +6,35 @@ use super::*;
 
 fn made(sort: Sort, name: &str, spec: &str) -> Arc<Resource> {
     Arc::new(Resource {
-        origin: systems::resources::Origin::Made,
+        origin: crate::resources::Origin::Made,
         ..Resource::of_config(sort, name, Json::parse(spec).unwrap())
     })
 }
 
-fn refused(spec: &str, config: &str) -> String {
-    let config = Config::parse(config).unwrap();
-    let rules = config.orloj.clone().unwrap_or_default().resources;
-    match agent(&made(Sort::Agent, "a", spec), &config, &rules) {
+#[derive(Default, serde::Deserialize)]
+#[serde(default)]
+struct Root {
+    agents: Written,
+    orloj: Option<crate::config::Orloj>,
+}
+
+fn config(yaml: &str) -> (Written, Rules) {
+    let root = if yaml.is_empty() { Root::default() } else { serde_saphyr::from_str(yaml).unwrap() };
+    (root.agents, root.orloj.unwrap_or_default().resources)
+}
+
+fn refused(spec: &str, yaml: &str) -> String {
+    let (agents, rules) = config(yaml);
+    match agent(&made(Sort::Agent, "a", spec), &agents, &rules) {
         Ok(_) => panic!("{spec} is taken"),
         Err(Trouble::NotAllowed(says)) => format!("not allowed: {says}"),
         Err(Trouble::Wrong(all)) => all.join("\n"),
     }
 }
 
-fn taken(spec: &str, config: &str) -> AgentConfig {
-    let config = Config::parse(config).unwrap();
-    let rules = config.orloj.clone().unwrap_or_default().resources;
-    agent(&made(Sort::Agent, "a", spec), &config, &rules).unwrap_or_else(|error| panic!("{spec}: {error:?}")).0
+fn taken(spec: &str, yaml: &str) -> AgentConfig {
+    let (agents, rules) = config(yaml);
+    agent(&made(Sort::Agent, "a", spec), &agents, &rules).unwrap_or_else(|error| panic!("{spec}: {error:?}")).0
 }
 
 #[test]
@@ -205,62 +215,4 @@ fn a_model_of_the_config_may_be_meant() {
     assert!(
         refused(r#"{"model_ref":"echo"}"#, "agents: { echo: { kind: echo } }\n").contains("is no agent of kind openai")
     );
-}
-
-fn plan(yaml: &str) -> Plan {
-    let mut options = crate::command::Serve::default();
-    // The file is not read: the config is loaded already.
-    options.whereabouts.config = Some("rialto.yaml".into());
-    Plan::of(&options, Config::parse(yaml).unwrap()).unwrap()
-}
-
-const TWO: &str = "agents: { a: { kind: echo }, b: { kind: echo } }\nsystems: { s: { agents: [a, b] } }\norloj: {}\n";
-
-#[tokio::test]
-async fn what_can_be_served_is_and_what_cannot_says_why() {
-    let mut plan = plan(TWO);
-    let all = [
-        made(Sort::Agent, "c", r#"{"kind":"echo"}"#),
-        made(Sort::Agent, "a", r#"{"kind":"scripted"}"#),
-        made(Sort::Agent, "bad", r#"{"kind":"command","command":"cat"}"#),
-        made(Sort::AgentSystem, "outer", r#"{"agents":["inner","s"]}"#),
-        made(Sort::AgentSystem, "inner", r#"{"graph":{"c":{"next":"b"}}}"#),
-        made(Sort::AgentSystem, "lost", r#"{"agents":["bad"]}"#),
-        made(Sort::AgentSystem, "ring", r#"{"agents":["gnir"]}"#),
-        made(Sort::AgentSystem, "gnir", r#"{"agents":["ring"]}"#),
-        made(Sort::AgentSystem, "odd", r#"{"grph":{}}"#),
-        made(Sort::AgentSystem, "far", r#"{"agents":["a"],"namespace":"x"}"#),
-    ];
-    let taken = take_up(&mut plan, &all, &Built::default()).await.unwrap();
-    let names: Vec<&str> = plan.roster.names().map(|name| &**name).collect();
-    assert_eq!(names, ["a", "b", "s", "c", "inner", "outer"]);
-    let says = |sort, name: &str| taken.troubles[&(sort, name.into())].says();
-    for (sort, name, piece) in [
-        (Sort::Agent, "a", "the config has this name"),
-        (Sort::Agent, "bad", "may not be made here"),
-        (Sort::AgentSystem, "lost", "spec.agents[0]: there is no agent \"bad\""),
-        (Sort::AgentSystem, "ring", "it is made of gnir"),
-        (Sort::AgentSystem, "gnir", "break the ring"),
-        (Sort::AgentSystem, "odd", "did you mean `graph`?"),
-        (Sort::AgentSystem, "far", "spec.namespace: belongs to metadata"),
-    ] {
-        assert!(says(sort, name).contains(piece), "{name}: {}", says(sort, name));
-    }
-    assert_eq!(taken.troubles.len(), 7);
-    assert_eq!(plan.roster.users_of("c"), ["inner"]);
-    assert_eq!(plan.roster.users_of("inner"), ["outer"]);
-    let shown = taken.resources(&plan, &all).unwrap();
-    let system = shown.iter().find(|one| &*one.name == "s").unwrap();
-    assert_eq!(system.spec.text(), r#"{"agents":["a","b"]}"#);
-    // Adding them again changes nothing.
-    let (before, built) = (taken.built.agents(), take_up(&mut plan, &all[..1], &taken.built).await.unwrap().built);
-    assert_eq!(plan.roster.names().count(), 4);
-    assert!(Arc::ptr_eq(&before[3], &built.agents()[3]));
-}
-
-#[test]
-fn what_the_config_has_is_shown_without_how_it_is_reached() {
-    let plan = plan("agents: { a: { kind: command, command: 'cat /etc/hostname', description: d } }\norloj: {}\n");
-    let shown = plan.roster.resources().unwrap();
-    assert_eq!(shown[0].spec.text(), r#"{"description":"d","kind":"command"}"#);
 }

@@ -2,16 +2,18 @@
 
 use std::fmt;
 
+use crate::Uumit;
 use anyhow::{Context, bail};
-use market::Uumit;
 use market_rules::{Rate, Ut, autonomy};
 use schemars::JsonSchema;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use crate::config::{nearest, secret};
-use crate::price_config::WrittenBudgets;
+use gateway::product::config::{nearest, secret};
+
+use crate::pricing::WrittenBudgets;
+use crate::service;
 
 const YEAR_MS: u64 = 366 * 24 * 3_600_000;
 /// In the demo, parties act automatically after this time.
@@ -20,7 +22,7 @@ const LEAST_SECRET: usize = 16;
 
 /// Whether there is a market.
 #[derive(Clone, Debug)]
-pub(crate) enum Switch {
+pub enum Switch {
     Off,
     On(Box<Market>),
 }
@@ -29,7 +31,7 @@ pub(crate) enum Switch {
 #[derive(JsonSchema)]
 #[serde(untagged)]
 #[allow(dead_code, reason = "only its schema is wanted")]
-pub(crate) enum Written {
+pub enum Written {
     Short(bool),
     Long(Box<Market>),
 }
@@ -57,7 +59,7 @@ impl<'de> Deserialize<'de> for Switch {
 /// How the market deals. Amounts are decimal texts in UT, such as "120" or "0.5".
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct Market {
+pub struct Market {
     /// The platform's share of a price, between 0 and 1. Default "0.10".
     commission: Option<String>,
     /// Set the buyer's money aside with the order; otherwise the buyer does so as a step of its own. Default false.
@@ -100,7 +102,7 @@ pub(crate) struct Market {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct Limits {
+pub struct Limits {
     /// In one purchase. Default "100".
     per_call: Option<String>,
     /// In one day of UTC. Default "5000".
@@ -110,7 +112,7 @@ pub(crate) struct Limits {
 /// How much is kept of what sellers deliver as files.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct FileLimits {
+pub struct FileLimits {
     /// Of one file. Default 10485760 (10 MiB).
     file_bytes: Option<u64>,
     /// Files of one purchase. Default 64.
@@ -121,7 +123,7 @@ pub(crate) struct FileLimits {
 
 impl Market {
     /// Checks the values. Secrets are read when they are needed.
-    pub(crate) fn check(&self) -> anyhow::Result<()> {
+    pub fn check(&self) -> anyhow::Result<()> {
         for (name, value, least, most) in [
             ("accept_ms", self.accept_ms, 1, 10 * YEAR_MS),
             ("deliver_ms", self.deliver_ms, 1, 10 * YEAR_MS),
@@ -153,12 +155,12 @@ impl Market {
         Ok(())
     }
 
-    pub(crate) fn tenant(&self) -> &str {
+    pub fn tenant(&self) -> &str {
         self.tenant.as_deref().unwrap_or("default")
     }
 
     /// Checks that the agents for sale are served.
-    pub(crate) fn check_agents(&self, served: &[&str]) -> anyhow::Result<()> {
+    pub fn check_agents(&self, served: &[&str]) -> anyhow::Result<()> {
         for name in &self.agents {
             if !served.contains(&name.as_str()) {
                 let near = nearest(name, served.iter().copied()).unwrap_or_default();
@@ -180,26 +182,25 @@ impl Market {
         let usual = autonomy::Limits::default();
         let commission = match &self.commission {
             Some(text) => Rate::parse(text).map_err(|error| anyhow::anyhow!("market.commission: {text:?} {error}"))?,
-            None => market::service::Config::default().purchases.commission,
+            None => service::Config::default().purchases.commission,
         };
         let per_call = written("per_call", &self.limits.per_call, usual.per_call)?;
         let daily = written("daily", &self.limits.daily, usual.daily)?;
         Ok((commission, autonomy::Limits { per_call, daily, ..usual }))
     }
 
-    pub(crate) fn budgets(&self) -> &WrittenBudgets {
+    pub fn budgets(&self) -> &WrittenBudgets {
         &self.budgets
     }
 
-    pub(crate) fn commission(&self) -> anyhow::Result<Rate> {
+    pub fn commission(&self) -> anyhow::Result<Rate> {
         Ok(self.rates()?.0)
     }
 
     /// The trade configuration, with its secret. In the demo, automatic parties act.
-    pub(crate) fn config(&self, is_demo: bool) -> anyhow::Result<market::service::Config> {
+    pub fn config(&self, is_demo: bool) -> anyhow::Result<service::Config> {
         let (commission, limits) = self.rates()?;
-        let mut config =
-            market::service::Config { tenant: self.tenant().into(), limits, ..market::service::Config::default() };
+        let mut config = service::Config { tenant: self.tenant().into(), limits, ..service::Config::default() };
         let rules = &mut config.purchases;
         rules.commission = commission;
         rules.auto_freeze = self.auto_freeze;
@@ -226,7 +227,7 @@ impl Market {
         Ok(config)
     }
 
-    pub(crate) fn settings(&self, market: market::service::Market) -> Uumit {
+    pub fn settings(&self, market: service::Market) -> Uumit {
         let usual = Uumit::new(market);
         Uumit {
             invalid_state_code: self.invalid_state_code.unwrap_or(usual.invalid_state_code),
@@ -237,7 +238,7 @@ impl Market {
     }
 
     /// Keeps the tenant with which the market was opened: users and money do not move.
-    pub(crate) fn held_to(mut self, tenant: &str) -> Market {
+    pub fn held_to(mut self, tenant: &str) -> Market {
         self.tenant = Some(tenant.to_owned());
         self
     }
@@ -247,11 +248,21 @@ impl Market {
 mod tests {
     use std::sync::Arc;
 
+    use gateway::product::config::with_nearest;
+
     use super::*;
-    use crate::config::Config;
+
+    #[derive(Deserialize)]
+    struct Root {
+        market: Option<Switch>,
+    }
+
+    fn parse(text: &str) -> anyhow::Result<Root> {
+        serde_saphyr::from_str(text).map_err(|error| anyhow::anyhow!(with_nearest(&error.to_string())))
+    }
 
     fn read(text: &str) -> anyhow::Result<Market> {
-        match Config::parse(text)?.market {
+        match parse(text)?.market {
             Some(Switch::On(market)) => {
                 market.check()?;
                 Ok(*market)
@@ -264,13 +275,13 @@ mod tests {
     fn what_is_left_out_is_the_default() {
         for text in ["market: true\n", "market: {}\n"] {
             let config = read(text).unwrap().config(false).unwrap();
-            let usual = market::service::Config::default();
+            let usual = service::Config::default();
             assert_eq!(config.purchases, usual.purchases, "{text}");
             assert_eq!((config.limits, config.access_s, &*config.tenant), (usual.limits, usual.access_s, "default"));
             assert_eq!((config.acts_after_ms, config.callback_secret), (None, None));
         }
-        assert!(matches!(Config::parse("market: false\n").unwrap().market, Some(Switch::Off)));
-        assert!(Config::parse("listen: 127.0.0.1:1\n").unwrap().market.is_none());
+        assert!(matches!(parse("market: false\n").unwrap().market, Some(Switch::Off)));
+        assert!(parse("listen: 127.0.0.1:1\n").unwrap().market.is_none());
     }
 
     #[test]
@@ -287,7 +298,7 @@ mod tests {
         assert_eq!((rules.commission, rules.auto_freeze), (Rate::parse("0.05").unwrap(), true));
         assert_eq!((rules.accept_ms, rules.deliver_ms, rules.confirm_ms), (1_000, 2_000, 3_000));
         assert_eq!((config.limits.per_call.to_string(), config.limits.daily.to_string()), ("0.5".into(), "20".into()));
-        assert_eq!(config.files, market::service::FileLimits { file_bytes: 5, per_purchase: 6, user_bytes: 7 });
+        assert_eq!(config.files, service::FileLimits { file_bytes: 5, per_purchase: 6, user_bytes: 7 });
         assert!(config.capabilities.review && config.capabilities.private_callbacks);
         assert_eq!(config.agents, [Arc::from("upper"), Arc::from("lower")]);
         market.check_agents(&["echo", "lower", "upper"]).unwrap();
@@ -324,23 +335,6 @@ mod tests {
         let text = format!("market: {{ callback_secret: 'file:{}' }}\n", short.path().display());
         let short = read(&text).unwrap().config(false).unwrap_err();
         assert!(format!("{short:#}").contains("at least 16"), "{short:#}");
-    }
-
-    #[test]
-    fn agents_that_are_sold_are_served() {
-        use crate::command::{Serve, Whereabouts};
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("rialto.yaml");
-        let plan = |agents: &str| {
-            let yaml = format!("agents: {{ upper: {{ kind: echo }} }}\nmarket: {{ agents: [{agents}] }}\n");
-            std::fs::write(&file, yaml).unwrap();
-            let whereabouts = Whereabouts { config: Some(file.clone()), ..Whereabouts::default() };
-            crate::plan::Plan::make(&Serve { whereabouts, ..Serve::default() })
-        };
-        assert_eq!(plan("upper").unwrap().market().unwrap().agents, ["upper"]);
-        let error = plan("uper").map(drop).unwrap_err().to_string();
-        let says = r#"market.agents: there is no agent "uper"; did you mean "upper"?"#;
-        assert_eq!(error, format!("{}, line 2: {says}", file.display()));
     }
 
     #[test]

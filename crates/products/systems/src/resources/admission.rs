@@ -4,24 +4,18 @@
 //! an agent's kind must be on the config's list, and each of its fields is compared with the powers that its kind
 //! declares ([`agents::powers`]): programs, secrets and private addresses need a permission of their own.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use agents::AgentConfig;
 use agents::powers::{Power, is_left_out};
+use gateway::product::config::{duration, fingerprint, with_nearest};
 use model::reach::{Reach, name_reach, reach};
 use serde_json::{Map, Value};
-use systems::resources::{DESCRIPTION, Resource, Sort};
 use systems_graph::System;
 
-use crate::config::{Config, with_nearest};
-use crate::orloj_config::Resources as Rules;
-use crate::plan::Plan;
-use crate::roster::{Built, Changes, Made, in_spec, print};
-
-/// How often a process looks for changes by others in a shared store.
-pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(1);
+use super::{DESCRIPTION, Resource, Sort};
+use crate::config::Resources as Rules;
 
 /// The kind whose permission allows programs, also for other kinds that start one.
 const PROGRAMS: &str = "command";
@@ -52,82 +46,17 @@ impl Trouble {
     }
 }
 
+/// The config of the server's agents, by name.
+pub(crate) type Written = BTreeMap<String, Value>;
+
 pub(crate) type Troubles = BTreeMap<(Sort, Arc<str>), Trouble>;
-
-/// The stored resources, added to the config's.
-pub(crate) struct Taken {
-    pub(crate) built: Built,
-    pub(crate) changes: Changes,
-    pub(crate) troubles: Troubles,
-}
-
-impl Taken {
-    /// All resources, to be shown.
-    pub(crate) fn resources(&self, plan: &Plan, made: &[Arc<Resource>]) -> anyhow::Result<Vec<Arc<Resource>>> {
-        let own = plan.roster.resources()?.into_iter().map(Arc::new);
-        let made = made.iter().map(|one| {
-            let trouble = self.troubles.get(&one.key()).map(Trouble::says);
-            Arc::new(Resource { trouble, ..(**one).clone() })
-        });
-        Ok(own.chain(made).collect())
-    }
-
-    /// Logs the resources that are not served.
-    pub(crate) fn warn(&self) {
-        for ((sort, name), trouble) in &self.troubles {
-            tracing::warn!("{}/{name} was made and is not served: {}", sort.plural(), trouble.says());
-        }
-    }
-}
-
-/// Adds the stored resources to the plan, as far as they can be served, and builds everything.
-pub(crate) async fn take_up(plan: &mut Plan, made: &[Arc<Resource>], before: &Built) -> anyhow::Result<Taken> {
-    let rules = plan.wanted_orloj().map(|orloj| orloj.resources).unwrap_or_default();
-    let mut unbuilt: Troubles = BTreeMap::new();
-    loop {
-        let mut troubles = unbuilt.clone();
-        let mut read = Vec::new();
-        let mut names = BTreeSet::new();
-        for one in made.iter().filter(|one| !unbuilt.contains_key(&one.key())) {
-            // The rules for writing prevent equal names; if two exist all the same, the first is served.
-            if !names.insert(one.name.clone()) {
-                let says = "metadata.name: something else that was made has this name; rename one".to_owned();
-                troubles.insert(one.key(), Trouble::Wrong(vec![says]));
-                continue;
-            }
-            let what = match one.sort {
-                Sort::Agent => {
-                    agent(one, &plan.config, &rules).map(|(agent, print)| (Made::Agent(Box::new(agent)), print))
-                }
-                Sort::AgentSystem => system(one).map(|(system, print)| (Made::System(Box::new(system)), print)),
-            };
-            match what {
-                Ok((what, print)) => read.push((one.name.clone(), what, print)),
-                Err(trouble) => drop(troubles.insert(one.key(), trouble)),
-            }
-        }
-        let wrong = plan.roster.take_up(read);
-        for one in made {
-            if let Some(says) = wrong.get(&one.name) {
-                troubles.entry(one.key()).or_insert_with(|| Trouble::Wrong(says.clone()));
-            }
-        }
-        match plan.roster.build(before).await {
-            Ok((built, changes)) => return Ok(Taken { built, changes, troubles }),
-            Err(failed) => match made.iter().find(|one| one.name == failed.name && !unbuilt.contains_key(&one.key())) {
-                Some(one) => drop(unbuilt.insert(one.key(), Trouble::Wrong(vec![in_spec(&failed.to_string())]))),
-                None => return Err(failed.into()),
-            },
-        }
-    }
-}
 
 fn wrong(says: impl Into<String>) -> Trouble {
     Trouble::Wrong(vec![says.into()])
 }
 
 /// The system of a document.
-fn system(resource: &Resource) -> Result<(System, String), Trouble> {
+pub(crate) fn system(resource: &Resource) -> Result<(System, String), Trouble> {
     let mut reader = serde_json::Deserializer::from_str(resource.spec.text());
     let read: Result<System, _> = serde_path_to_error::deserialize(&mut reader);
     let mut system = read.map_err(|error| {
@@ -150,7 +79,7 @@ fn system(resource: &Resource) -> Result<(System, String), Trouble> {
 }
 
 /// The agent of a document, if it is permitted.
-fn agent(resource: &Resource, config: &Config, rules: &Rules) -> Result<(AgentConfig, String), Trouble> {
+pub(crate) fn agent(resource: &Resource, written: &Written, rules: &Rules) -> Result<(AgentConfig, String), Trouble> {
     let Value::Object(mut members) = resource.spec.to_value() else { return Err(wrong("spec: must be an object")) };
     for (name, instead) in ELSEWHERE {
         if members.get(*name).is_some_and(|value| !is_nothing(value)) {
@@ -165,7 +94,7 @@ fn agent(resource: &Resource, config: &Config, rules: &Rules) -> Result<(AgentCo
         limit(&limits, &mut members)?;
     }
     let members = match members.remove("model_ref") {
-        Some(model) => with_model(&model, members, config)?,
+        Some(model) => with_model(&model, members, written)?,
         None => {
             if members.contains_key("prompt") {
                 return Err(wrong("spec.prompt: belongs to a model_ref; with kind: openai write system"));
@@ -174,10 +103,20 @@ fn agent(resource: &Resource, config: &Config, rules: &Rules) -> Result<(AgentCo
             members
         }
     };
-    let written = Value::Object(members.clone());
+    let config = Value::Object(members.clone());
     let read = AgentConfig::read(members);
     let read = read.map_err(|error| wrong(in_spec(&with_nearest(&error.to_string()).replace('\n', "; "))))?;
-    Ok((read, print(&written)))
+    Ok((read, fingerprint(&config)))
+}
+
+/// An agent's error, with the path of the member to change.
+pub(crate) fn in_spec(says: &str) -> String {
+    let is_path =
+        |path: &str| !path.is_empty() && path.chars().all(|c| c.is_ascii_alphanumeric() || "._[]-".contains(c));
+    match says.split_once(": ") {
+        Some((path, _)) if is_path(path) => format!("spec.{says}"),
+        Some(_) | None => format!("spec: {says}"),
+    }
 }
 
 fn is_nothing(value: &Value) -> bool {
@@ -192,19 +131,19 @@ fn is_nothing(value: &Value) -> bool {
 /// Orloj's limits: its steps have no meaning here, its time limit does.
 fn limit(limits: &Value, members: &mut Map<String, Value>) -> Result<(), Trouble> {
     let Some(timeout) = limits.get("timeout") else { return Ok(()) };
-    let read = timeout.as_str().and_then(|text| crate::operate::duration(text).ok());
+    let read = timeout.as_str().and_then(|text| duration(text).ok());
     let read = read.ok_or_else(|| wrong("spec.limits.timeout: write a number and a unit, such as 45s or 30m"))?;
     members.insert("timeout_ms".into(), u64::try_from(read.as_millis()).unwrap_or(u64::MAX).into());
     Ok(())
 }
 
 /// The config's agent that is the model, with another prompt.
-fn with_model(model: &Value, own: Map<String, Value>, config: &Config) -> Result<Map<String, Value>, Trouble> {
+fn with_model(model: &Value, own: Map<String, Value>, agents: &Written) -> Result<Map<String, Value>, Trouble> {
     let is_model = |agent: &&Value| agent["kind"] == "openai";
-    let found = model.as_str().and_then(|name| config.written.get(name)).filter(is_model);
+    let found = model.as_str().and_then(|name| agents.get(name)).filter(is_model);
     let Some(Value::Object(found)) = found else {
         let known: Vec<&str> =
-            config.written.iter().filter(|(_, agent)| is_model(agent)).map(|(name, _)| name.as_str()).collect();
+            agents.iter().filter(|(_, agent)| is_model(agent)).map(|(name, _)| name.as_str()).collect();
         let known = if known.is_empty() { "there is none".to_owned() } else { known.join(", ") };
         let says = format!("spec.model_ref: {model} is no agent of kind openai in the config; those are: {known}");
         return Err(wrong(says));
@@ -314,5 +253,5 @@ fn is_public(text: &str) -> bool {
 }
 
 #[cfg(test)]
-#[path = "resources_tests.rs"]
+#[path = "admission_tests.rs"]
 mod tests;

@@ -2,20 +2,22 @@
 
 use std::sync::Arc;
 
+use crate::OrlojSystem;
 use anyhow::{Context, bail};
 use gateway::settings::Key;
 use model::Again;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use systems::OrlojSystem;
 use systems_graph::spec::{A2aAuth, System};
 
-use crate::config::{Config, secret};
+use gateway::product::AgentFacts;
+use gateway::product::config::{nearest, secret};
+use systems_graph::Systems;
 
 /// How Orloj's endpoints behave.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct Orloj {
+pub struct Orloj {
     /// Whether `tasks/send` waits for the end of its task (`wait`, the default) or answers at once (`return`).
     send_mode: SendMode,
     /// How long it waits, in seconds; then it answers with the task as it is. Default 1800.
@@ -36,28 +38,28 @@ pub(crate) struct Orloj {
     /// Tokens that are good at these endpoints and nowhere else. Keys of `auth` are good here, too: with scopes
     /// `system:NAME` for those systems, without any for all.
     tokens: Vec<Token>,
-    pub(crate) resources: Resources,
+    pub resources: Resources,
 }
 
 /// What agents may be made while the server runs, over REST and with `rialto apply`. Systems may always be.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct Resources {
+pub struct Resources {
     /// Their kinds. Default `echo`, `scripted` and `assistant`, which run nothing and reach nobody. Whoever may make a
     /// `command` runs programs on this machine, also as an `mcp` with a `command`; whoever may make an `http` reaches what
     /// this machine reaches.
-    pub(crate) allow_kinds: Option<Vec<String>>,
+    pub allow_kinds: Option<Vec<String>>,
     /// Let them refer to secrets of this machine, by `env:NAME` and `file:PATH`, and hand its environment to programs
     /// (`inherit_env`). Default false.
-    pub(crate) allow_secrets: bool,
+    pub allow_secrets: bool,
     /// Let them name addresses of this machine and of private networks, and leave the choice of addresses to others
     /// (`other_hosts`). Default false.
-    pub(crate) allow_private_addresses: bool,
+    pub allow_private_addresses: bool,
 }
 
 impl Resources {
     /// Whether the list contains this kind.
-    pub(crate) fn allows(&self, kind: &str) -> bool {
+    pub fn allows(&self, kind: &str) -> bool {
         self.allow_kinds.iter().flatten().any(|allowed| allowed == kind)
     }
 
@@ -65,7 +67,7 @@ impl Resources {
         for kind in self.allow_kinds.iter().flatten() {
             if !agents::KINDS.iter().any(|known| known.name == kind) {
                 let known = agents::KINDS.iter().map(|known| known.name).collect::<Vec<_>>();
-                let near = crate::config::nearest(kind, known.iter().copied()).unwrap_or_default();
+                let near = nearest(kind, known.iter().copied()).unwrap_or_default();
                 bail!("orloj.resources.allow_kinds: there is no kind {kind:?}; did you mean {near:?}?");
             }
         }
@@ -123,7 +125,12 @@ enum Role {
 
 impl Orloj {
     /// The server's settings. `systems` are all systems.
-    pub(crate) fn settings(&self, config: &Config, systems: Vec<OrlojSystem>) -> anyhow::Result<systems::Orloj> {
+    pub fn settings(
+        &self,
+        configured: &Systems,
+        remotes: Vec<(Arc<str>, String)>,
+        exposed: Vec<OrlojSystem>,
+    ) -> anyhow::Result<crate::Orloj> {
         for (name, value, least, most) in [
             ("send_wait_max_s", self.send_wait_max_s, 1, 86_400),
             ("body_bytes", self.body_bytes.map(|n| n as u64), 1_024, 1 << 30),
@@ -138,7 +145,7 @@ impl Orloj {
             }
         }
         self.resources.check()?;
-        let mut all = systems::Orloj::new(systems);
+        let mut all = crate::Orloj::new(exposed);
         all.wait_ms = match self.send_mode {
             SendMode::Wait => Some(self.send_wait_max_s.map_or(30 * 60_000, |seconds| seconds * 1_000)),
             SendMode::Return => None,
@@ -154,19 +161,19 @@ impl Orloj {
             all.protocol_version.clone_from(version);
         }
         for token in &self.tokens {
-            let key = token.read(config).with_context(|| format!("orloj.tokens: the token {:?}", token.name))?;
+            let key = token.read(configured).with_context(|| format!("orloj.tokens: the token {:?}", token.name))?;
             if all.tokens.iter().any(|known| known.name == key.name || known.secret == key.secret) {
                 bail!("orloj.tokens: {:?} is there twice; each caller needs a name and a token of its own", token.name);
             }
             all.tokens.push(key);
         }
-        all.remotes = remotes(config);
+        all.remotes = remotes;
         Ok(all)
     }
 }
 
 impl Token {
-    fn read(&self, config: &Config) -> anyhow::Result<Key> {
+    fn read(&self, configured: &Systems) -> anyhow::Result<Key> {
         if self.name.trim().is_empty() {
             bail!("it needs a name");
         }
@@ -176,7 +183,7 @@ impl Token {
             Role::A2a => {
                 for named in &self.systems {
                     let name = named.rsplit('/').next().unwrap_or_default();
-                    if !config.systems.0.iter().any(|(known, _)| known == name) {
+                    if !configured.0.iter().any(|(known, _)| known == name) {
                         bail!("systems: there is no system {named:?}");
                     }
                     scopes.push(format!("system:{name}"));
@@ -201,7 +208,7 @@ impl Token {
 }
 
 /// A system as the endpoints show it, if they do.
-pub(crate) fn shown<'a>(name: &str, system: &System, agents: impl Iterator<Item = &'a str>) -> Option<OrlojSystem> {
+pub fn shown<'a>(name: &str, system: &System, agents: impl Iterator<Item = &'a str>) -> Option<OrlojSystem> {
     let a2a = system.a2a.filter(|a2a| a2a.enabled)?;
     let mut members: Vec<Arc<str>> = Vec::new();
     for agent in agents {
@@ -221,12 +228,15 @@ pub(crate) fn shown<'a>(name: &str, system: &System, agents: impl Iterator<Item 
 }
 
 /// The remote A2A agents.
-fn remotes(config: &Config) -> Vec<(Arc<str>, String)> {
-    let written = config.written.iter();
-    let url = |(name, agent): (&String, &serde_json::Value)| {
-        let is_a2a = agent.get("kind").and_then(|kind| kind.as_str()) == Some("a2a");
-        let url = agent.get("url").and_then(|url| url.as_str()).filter(|_| is_a2a)?;
-        Some((Arc::from(name.as_str()), url.to_owned()))
+pub(crate) fn remotes(agents: &[AgentFacts<'_>]) -> Vec<(Arc<str>, String)> {
+    let url = |agent: &AgentFacts<'_>| {
+        let written = agent.written?;
+        let is_a2a = written.get("kind").and_then(|kind| kind.as_str()) == Some("a2a");
+        let url = written.get("url").and_then(|url| url.as_str()).filter(|_| is_a2a)?;
+        Some((Arc::from(agent.name), url.to_owned()))
     };
-    written.filter_map(url).collect()
+    // By name, as the registry shows them.
+    let mut remotes: Vec<(Arc<str>, String)> = agents.iter().filter_map(url).collect();
+    remotes.sort();
+    remotes
 }

@@ -1,5 +1,14 @@
 //! The port for products: what a product adds to the server. The binary lists the products it has.
 
+pub mod config;
+pub mod demo_file;
+mod prepare;
+
+pub use prepare::{
+    AgentFacts, BuildAgent, Demo, Host, KeyFacts, Prepared, Progress, RosterChange, RosterChanges, RosterEntry,
+    Sections, Setup,
+};
+
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
@@ -46,6 +55,9 @@ pub trait ProductKind: Sync {
         Vec::new()
     }
 
+    /// Reads the product's sections of a config and checks them. None where there is nothing to serve.
+    fn prepare(&self, setup: &Setup<'_>) -> anyhow::Result<Option<Box<dyn Prepared>>>;
+
     /// Settles what turns cost. It is needed wherever tasks end, also without a config for the product. One product has it.
     fn settlement(&self) -> Option<Arc<dyn Settlement>> {
         None
@@ -73,6 +85,19 @@ pub trait ProductService: Any + Send + Sync {
     /// The first obstacle to a server with these settings.
     fn check(&self, _settings: &Settings) -> Result<(), settings::Error> {
         Ok(())
+    }
+
+    /// The service is in force from now on.
+    fn in_force(&self) {}
+
+    /// The changes of the product's agents while the server runs.
+    fn roster_changes(&self) -> Option<Arc<dyn RosterChanges>> {
+        None
+    }
+
+    /// The product's part of the demo.
+    fn demo(&self) -> Option<&dyn Demo> {
+        None
     }
 
     /// Finds the product's endpoint for a path.

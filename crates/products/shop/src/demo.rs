@@ -2,17 +2,17 @@
 //!
 //! The stock is added once, so that items sold since stay sold. Keys are generated once and stay in `demo.json`.
 
+use crate::oauth::{NewKey, Oauth};
+use crate::service::Shop;
 use anyhow::Context;
 use serde_json::{Map, Value};
-use shop::oauth::{NewKey, Oauth};
-use shop::service::Shop;
 use shop_rules::Slug;
 use shop_rules::import::Format;
 
-use crate::aly_config::{Aly, told};
-use crate::demo_market;
+use crate::config::{Aly, told};
+use gateway::product::config::drawn;
 
-pub(crate) const SECTION: &str = "aly";
+pub const SECTION: &str = "aly";
 const SITE: &str = "acme";
 const TOKEN: &str = "token";
 const READ_ONLY: &str = "read_only_token";
@@ -44,27 +44,27 @@ const CATALOGUE: &str = r#"{
 "coupons": [{"code": "HATS10", "percent": "10"}]
 }"#;
 
-pub(crate) fn config() -> anyhow::Result<Aly> {
+pub fn config() -> anyhow::Result<Aly> {
     serde_saphyr::from_str(CONFIG).context("the demo's shop")
 }
 
 /// The section of a new `demo.json`.
-pub(crate) fn section() -> anyhow::Result<Map<String, Value>> {
+pub fn section() -> anyhow::Result<Map<String, Value>> {
     let mut members = Map::new();
     members.insert("site_slug".into(), SITE.into());
     for name in [TOKEN, READ_ONLY] {
-        members.insert(name.into(), format!("aly_{}", demo_market::drawn()?).into());
+        members.insert(name.into(), format!("aly_{}", drawn()?).into());
     }
     Ok(members)
 }
 
 /// Creates the shop of `demo.json`. Existing data stays as it is.
-pub(crate) async fn open(shop: &Shop, keys: &Oauth, all: &Map<String, Value>) -> anyhow::Result<()> {
+pub async fn open(shop: &Shop, keys: &Oauth, all: &Map<String, Value>) -> anyhow::Result<()> {
     let site = Slug::check(SITE)?;
     if shop.product_count(&site).await.map_err(told)? == 0 {
         shop.import(&site, Format::Json, CATALOGUE).await.map_err(told)?;
     }
-    let reads = shop::aly::SCOPES.iter().map(|(scope, _)| *scope).filter(|scope| scope.starts_with("read:"));
+    let reads = crate::aly::SCOPES.iter().map(|(scope, _)| *scope).filter(|scope| scope.starts_with("read:"));
     for (name, scopes) in [(TOKEN, Vec::new()), (READ_ONLY, reads.map(str::to_owned).collect())] {
         let secret = all.get(SECTION).and_then(|section| section[name].as_str());
         let secret =
@@ -78,7 +78,7 @@ pub(crate) async fn open(shop: &Shop, keys: &Oauth, all: &Map<String, Value>) ->
 }
 
 /// A command that asks the store agent.
-pub(crate) fn try_it(base: &str) -> String {
+pub fn try_it(base: &str) -> String {
     format!(
         r#"curl -s {base}/api/a2a -H 'Content-Type: application/json' -d '{{"jsonrpc":"2.0","id":"1","method":"SendMessage","params":{{"message":{{"messageId":"m3","role":"ROLE_USER","parts":[{{"text":"Search for hats on store {SITE}."}}]}}}}}}'"#
     )

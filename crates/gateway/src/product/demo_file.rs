@@ -8,26 +8,12 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-pub(crate) const FILE: &str = "demo.json";
-
-/// The demo's section for each product: the ids that its clients need.
-pub(crate) fn sections() -> Vec<(&'static str, Map<String, Value>)> {
-    let id = |name| Value::from(agents::assistant::assistant_id(name).to_string());
-    let langgraph = [
-        ("assistant_id", id("assistant")),
-        ("interrupt_assistant_id", id("interrupt")),
-        ("parallel_assistant_id", id("parallel")),
-    ];
-    vec![("langgraph", langgraph.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())]
-}
+/// The name of the file.
+pub const FILE: &str = "demo.json";
 
 /// Writes the file with a section for each name, and returns its content: existing members of a section stay, the
 /// given ones are added.
-pub(crate) fn write(
-    data: &Path,
-    base_url: &str,
-    sections: &[(&str, Map<String, Value>)],
-) -> io::Result<Map<String, Value>> {
+pub fn write(data: &Path, base_url: &str, sections: &[(&str, Map<String, Value>)]) -> io::Result<Map<String, Value>> {
     let file = data.join(FILE);
     let mut all = match std::fs::read(&file) {
         Ok(bytes) => serde_json::from_slice(&bytes).unwrap_or_else(|error| {
@@ -56,7 +42,7 @@ pub(crate) fn write(
 }
 
 /// A member of a section of the existing file.
-pub(crate) fn kept(data: &Path, section: &str, member: &str) -> Option<String> {
+pub fn member(data: &Path, section: &str, member: &str) -> Option<String> {
     let all: Value = serde_json::from_slice(&std::fs::read(data.join(FILE)).ok()?).ok()?;
     all.get(section)?.get(member)?.as_str().map(str::to_owned)
 }

@@ -3,14 +3,15 @@
 //! Users and capability have the same ids everywhere. Keys are generated once and stay in `demo.json`; a folder
 //! without one, such as that of another replica on the same store, gets its own keys for the same users.
 
+use crate::service::{Caller, Credentials, Error as Refused, Market, MarketEntity as What, NewKey, NewUser};
 use anyhow::Context;
-use market::service::{Caller, Credentials, Error as Refused, Market, MarketEntity as What, NewKey, NewUser};
+use gateway::product::config::drawn;
 use market_rules::capability::{Action, Draft, Status};
 use market_rules::{CapabilityId, UserId, Ut, autonomy};
 use model::Json;
 use serde_json::{Map, Value};
 
-pub(crate) const SECTION: &str = "uumit";
+pub const SECTION: &str = "uumit";
 
 const CAPABILITY: &str = "cap_ocr_invoice_v1";
 /// The buyer's initial balance, in hundredths; its agents' spending limit is higher.
@@ -37,7 +38,7 @@ const SELLER: Party = Party {
 };
 
 /// The section of a new `demo.json`.
-pub(crate) async fn section(market: &Market) -> anyhow::Result<Map<String, Value>> {
+pub async fn section(market: &Market) -> anyhow::Result<Map<String, Value>> {
     let mut members = Map::new();
     for party in [&BUYER, &SELLER] {
         let [id, key, password, account] = party.members;
@@ -54,7 +55,7 @@ pub(crate) async fn section(market: &Market) -> anyhow::Result<Map<String, Value
 }
 
 /// Creates the users and the capability of `demo.json`. Existing data stays as it is.
-pub(crate) async fn open(market: &Market, told: &Map<String, Value>) -> anyhow::Result<()> {
+pub async fn open(market: &Market, told: &Map<String, Value>) -> anyhow::Result<()> {
     let told = told.get(SECTION).cloned().unwrap_or_default();
     let member = |name: &str| {
         told[name]
@@ -132,7 +133,7 @@ fn draft() -> Draft {
 }
 
 /// A command that buys the capability.
-pub(crate) fn try_it(base: &str, section: &Value) -> String {
+pub fn try_it(base: &str, section: &Value) -> String {
     let text = |name: &str| section[name].as_str().unwrap_or_default();
     let [user, key, _, _] = BUYER.members;
     format!(
@@ -141,12 +142,6 @@ pub(crate) fn try_it(base: &str, section: &Value) -> String {
         text(user),
         text("capability_id")
     )
-}
-
-pub(crate) fn drawn() -> anyhow::Result<String> {
-    let mut random = [0_u8; 16];
-    getrandom::fill(&mut random).map_err(|error| anyhow::anyhow!("the system has no randomness: {error}"))?;
-    Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// Adds the cause, which only operators see.
@@ -170,12 +165,12 @@ fn known<T>(outcome: Result<T, Refused>) -> anyhow::Result<T> {
 mod tests {
     use std::sync::Arc;
 
+    use crate::service::{Config, OrderRequest as Wish};
     use engine::Engine;
-    use market::service::{Config, OrderRequest as Wish};
     use market_rules::transaction::Status as Step;
 
     use super::*;
-    use crate::demo;
+    use gateway::product::demo_file as demo;
 
     async fn market() -> Market {
         let store = Arc::new(stores::memory::MemoryStore::new());

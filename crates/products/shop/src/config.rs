@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::admission::{Needs, Storekeeper};
+use crate::service::{Error as Refused, Shop};
 use anyhow::{Context, anyhow, bail};
 use model::ports::Future;
 use model::{Content, Fault, Message, Role, Task, Time};
@@ -11,8 +13,6 @@ use schemars::JsonSchema;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use shop::admission::{Needs, Storekeeper};
-use shop::service::{Error as Refused, Shop};
 use shop_rules::site::SiteDraft as Draft;
 use shop_rules::{Rules, Slug};
 
@@ -26,7 +26,7 @@ const YEAR_S: u32 = 366 * DAY_S;
 /// Which agent is the store agent, and what shops there are.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct Aly {
+pub struct Aly {
     /// An agent of the config that messages go to. Default: the store agent `store`, which sells what is in Rialto's shops.
     agent: Option<String>,
     /// The sites by their slugs: a workspace (a tenant) alone, or all that there is to say of a shop.
@@ -123,11 +123,11 @@ impl Site {
 
 impl Aly {
     /// Whether messages go to the store agent of Rialto's own shops.
-    pub(crate) fn has_shops(&self) -> bool {
+    pub fn has_shops(&self) -> bool {
         self.agent.is_none()
     }
 
-    pub(crate) fn check(&self) -> anyhow::Result<()> {
+    pub fn check(&self) -> anyhow::Result<()> {
         for (name, value, most) in [
             ("access_token_s", self.access_token_s, DAY_S),
             ("refresh_token_s", self.refresh_token_s, YEAR_S),
@@ -148,11 +148,11 @@ impl Aly {
     }
 
     /// The server's settings, before the shops exist.
-    pub(crate) fn settings(&self) -> anyhow::Result<shop::Aly> {
+    pub fn settings(&self) -> anyhow::Result<crate::Aly> {
         self.check()?;
         let sites = self.sites.iter().map(|(slug, site)| (slug.clone(), site.0.workspace.as_str().into())).collect();
-        let agent = self.agent.as_deref().unwrap_or(shop::service::AGENT);
-        let mut all = shop::Aly::new(agent, Arc::new(Sites(sites)));
+        let agent = self.agent.as_deref().unwrap_or(crate::service::AGENT);
+        let mut all = crate::Aly::new(agent, Arc::new(Sites(sites)));
         all.documentation_url.clone_from(&self.documentation_url);
         if let Some(platform) = &self.platform {
             all.platform.clone_from(platform);
@@ -163,18 +163,18 @@ impl Aly {
     }
 
     /// The configuration of the shops; `base_url` is their public address.
-    pub(crate) fn dealings(&self, base_url: &str) -> shop::service::Config {
+    pub fn dealings(&self, base_url: &str) -> crate::service::Config {
         let usual = Rules::default();
         let ms = |seconds: Option<u32>, usual: u64| seconds.map_or(usual, |seconds| u64::from(seconds) * 1_000);
         let rules = Rules {
             cart_ms: ms(self.cart_ttl_s, usual.cart_ms),
             checkout_ms: ms(self.checkout_ttl_s, usual.checkout_ms),
         };
-        shop::service::Config { rules, base_url: base_url.to_owned() }
+        crate::service::Config { rules, base_url: base_url.to_owned() }
     }
 
     /// Creates the config's sites, or updates them.
-    pub(crate) async fn put_sites(&self, shop: &Shop) -> anyhow::Result<()> {
+    pub async fn put_sites(&self, shop: &Shop) -> anyhow::Result<()> {
         for site in self.made(shop.now())? {
             let put = shop.put_site(&site).await;
             put.map_err(told).with_context(|| format!("aly.sites.{}", site.slug))?;
@@ -184,7 +184,7 @@ impl Aly {
 }
 
 /// A shop's error, for an operator.
-pub(crate) fn told(refused: Refused) -> anyhow::Error {
+pub fn told(refused: Refused) -> anyhow::Error {
     match refused {
         Refused::Fault(fault) => anyhow!("{fault} ({})", fault.cause_text()),
         Refused::Workspace => anyhow!("the site belongs to another workspace, and stays with it"),
@@ -215,7 +215,7 @@ impl Storekeeper for Sites {
     }
 
     /// No site has its own host.
-    fn shop<'a>(&'a self, _host: &'a str) -> Future<'a, Result<Option<shop::admission::ShopCard>, Fault>> {
+    fn shop<'a>(&'a self, _host: &'a str) -> Future<'a, Result<Option<crate::admission::ShopCard>, Fault>> {
         Box::pin(async { Ok(None) })
     }
 }
@@ -267,7 +267,7 @@ mod tests {
     #[test]
     fn times_have_limits() {
         let own = Aly::default();
-        assert_eq!((&*own.settings().unwrap().agent, own.has_shops()), (shop::service::AGENT, true));
+        assert_eq!((&*own.settings().unwrap().agent, own.has_shops()), (crate::service::AGENT, true));
         let named = Aly { agent: Some("mine".into()), access_token_s: Some(60), ..Aly::default() };
         let settings = named.settings().unwrap();
         assert_eq!((&*settings.agent, settings.oauth.access_s, named.has_shops()), ("mine", 60, false));
