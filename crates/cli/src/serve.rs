@@ -31,6 +31,7 @@ pub(crate) fn run(options: &Serve) -> anyhow::Result<()> {
     let json = plan.config.log.format == Some(LogFormat::Json);
     let sink = Sink::stderr(json, plan.config.log.requests.unwrap_or(true))?;
     let set_level = start_log(&sink, plan.config.log.level.as_deref().unwrap_or("info"))?;
+    warn_of_old_targets(plan.config.log.level.as_deref().unwrap_or_default());
     gateway::panics::watch();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(plan.workers()).enable_all().build()?;
     let errands = errands()?;
@@ -50,6 +51,19 @@ struct Told<'o> {
     set_level: SetLevel,
     /// The runtime of webhook deliveries.
     errands: Handle,
+}
+
+/// Log targets of earlier releases, and those of today.
+const RENAMED_TARGETS: [(&str, &str); 3] = [("server", "gateway,web"), ("trade", "market"), ("retail", "shop")];
+
+/// Warns of a filter that names a log target of an earlier release: it would match nothing.
+fn warn_of_old_targets(level: &str) {
+    for directive in level.split(',') {
+        let target = directive.split(['=', '[', ':']).next().unwrap_or_default().trim();
+        if let Some((old, new)) = RENAMED_TARGETS.iter().find(|(old, _)| *old == target) {
+            tracing::warn!("log.level names the target {old:?}, which no longer exists; write {new}");
+        }
+    }
 }
 
 fn start_log(sink: &Sink, level: &str) -> anyhow::Result<SetLevel> {
