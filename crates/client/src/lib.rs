@@ -4,15 +4,12 @@
 //! [`model`]: a request is a [`model::Send`], an answer is the server's view of the task ([`dialects::seen`]). Without a
 //! card it tries the generations, the newest first.
 //!
-//! ```
-//! # use std::sync::Arc;
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let url = example::serve().await;
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! use client::{Client, Options, say};
 //! use client::seen::Seen;
 //!
-//! let client = Client::new(Options::new(&url))?;
+//! let client = Client::new(Options::new("http://127.0.0.1:8080"))?;
 //! let mut events = client.stream(&say("hello")).await?;
 //! let mut heard = String::new();
 //! while let Some(event) = events.next().await {
@@ -22,25 +19,6 @@
 //! }
 //! assert_eq!(heard, "hello");
 //! # Ok(())
-//! # }
-//! # mod example {
-//! #     // A server in the same process.
-//! #     use std::sync::Arc;
-//! #     pub async fn serve() -> String {
-//! #         let store = Arc::new(stores::memory::Store::new());
-//! #         let echo = agents::builtin("echo", &agents::BuiltinSettings::default()).unwrap();
-//! #         let engine = engine::Engine::builder(store).agents(vec![echo]).start().await.unwrap();
-//! #         let listener = gateway::accept::bind(([127, 0, 0, 1], 0).into(), 16).unwrap();
-//! #         let url = format!("http://{}", listener.local_addr().unwrap());
-//! #         let settings = gateway::Settings {
-//! #             listen: listener.local_addr().unwrap(),
-//! #             ..gateway::Settings::test(&["echo"])
-//! #         };
-//! #         let log = gateway::log::Sink::stderr(false, false).unwrap();
-//! #         let accept = gateway::accept::Accept::new(gateway::Server::new(engine, settings, log).unwrap());
-//! #         tokio::spawn(async move { accept.run(listener).await });
-//! #         url
-//! #     }
 //! # }
 //! ```
 //!

@@ -17,9 +17,9 @@ const CRATES: &[(&str, &[&str])] = &[
     ("systems-graph", &[]),
     ("dialects", &[]),
     ("stores", &[]),
-    ("engine", &[]),
     ("client", &["dialects"]),
     ("agents", &["client"]),
+    ("engine", &[]),
     ("web", &["dialects"]),
     ("gateway", &["dialects", "engine", "web"]),
     ("market", &["dialects", "engine", "gateway", "ledger", "market-rules", "web"]),
@@ -117,12 +117,12 @@ mod tests {
             { "name": "rialto-client", "manifest_path": "/x/crates/client/Cargo.toml", "dependencies": [
                 dependency("rialto-model", Value::Null), dependency("rialto-dialects", Value::Null),
                 dependency("rialto-market", Value::Null), dependency("serde", Value::Null),
-                dependency("rialto-engine", json!("dev")), dependency("rialto-server", json!("dev")),
+                dependency("rialto-stores", json!("dev")), dependency("rialto-gateway", json!("dev")),
                 dependency("rialto-cluster", json!("dev")), dependency("rialto-unheard", Value::Null),
             ] },
         ] });
         let found: Vec<_> = wrong_edges(&metadata).unwrap().into_iter().map(|one| one.subject).collect();
-        assert_eq!(found, ["client->market", "client-dev->server", "client->unheard"]);
+        assert_eq!(found, ["client->market", "client-dev->gateway", "client->unheard"]);
     }
 
     #[test]

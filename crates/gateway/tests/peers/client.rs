@@ -1,15 +1,11 @@
 //! The client against our own server, in every form both support, and against other servers.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::common::{House, Say, Wire, fake, until};
 use client::seen::{Seen, TaskSeen};
 use client::{Client, Events, FailureStage, Generation, Options, PeerCredentials, say};
-use common::{House, Say, Wire, fake, until};
 use model::{Json, Kind, List, Part, PushConfig, Send, State, Wait};
 
 /// Every generation as an option, and the form that the client then uses.
@@ -255,7 +251,7 @@ async fn credentials_are_sent_with_every_call_and_stay_with_their_host() {
 }
 
 /// A first-generation server, which knows no other form.
-fn old_server(asked: &common::Asked) -> Say {
+fn old_server(asked: &crate::common::Asked) -> Say {
     if asked.verb == "GET" {
         return Say::Json(404, "{}".into());
     }

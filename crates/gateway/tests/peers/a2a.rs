@@ -1,42 +1,36 @@
 //! Tests of remote agents: `near` is a server whose agent is remote, `far` the server it calls, with a scripted
 //! agent. Every case runs over each generation that the two can speak.
 
-#![allow(clippy::unwrap_used)]
-
-#[path = "../../../client/tests/common/mod.rs"]
-mod common;
-mod whole_answers;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use agents::a2a::{A2aAgent, AskMode, Options};
+use crate::common::{Asked, House, Say, Wire, fake, until};
+use agents::a2a::{A2aAgent, Options};
 use agents::delegation::{Delegation, KEY};
 use client::seen::{Seen, TaskSeen};
 use client::{Client, Events, Generation, say};
-use common::{Asked, House, Say, Wire, fake, until};
 use engine::Engine;
 use model::ports::agent::Agent;
 use model::{Json, Kind, Part, Send, State, Wait};
 
 const GENERATIONS: [Generation; 3] = [Generation::V1_0, Generation::V0_3, Generation::V0_1];
 
-fn options(url: &str, generation: Generation) -> Options {
+pub(crate) fn options(url: &str, generation: Generation) -> Options {
     Options { generation: Some(generation), patience_ms: Some(20_000), ..Options::new(url) }
 }
 
-async fn remote(options: Options) -> Arc<dyn Agent> {
+pub(crate) async fn remote(options: Options) -> Arc<dyn Agent> {
     Arc::new(A2aAgent::connect("far", options).await.unwrap())
 }
 
 /// A server whose agent has these options, and a client for it.
-async fn near(options: Options) -> (House, Client) {
+pub(crate) async fn near(options: Options) -> (House, Client) {
     let house = House::serving(vec![remote(options).await], &[]).await;
     let client = Client::new(client::Options::new(&house.url)).unwrap();
     (house, client)
 }
 
-async fn all(mut events: Events) -> Vec<Seen> {
+pub(crate) async fn all(mut events: Events) -> Vec<Seen> {
     let mut seen = Vec::new();
     while let Some(event) = events.next().await {
         seen.push(event.unwrap().seen);
@@ -44,22 +38,22 @@ async fn all(mut events: Events) -> Vec<Seen> {
     seen
 }
 
-fn task_of(seen: Seen) -> TaskSeen {
+pub(crate) fn task_of(seen: Seen) -> TaskSeen {
     match seen {
         Seen::Task(task) => task,
         other => panic!("{other:?}"),
     }
 }
 
-async fn tell(client: &Client, text: &str) -> TaskSeen {
+pub(crate) async fn tell(client: &Client, text: &str) -> TaskSeen {
     task_of(client.send(&say(text)).await.unwrap())
 }
 
-fn words(task: &TaskSeen) -> String {
+pub(crate) fn words(task: &TaskSeen) -> String {
     task.status.message.as_ref().map(model::Message::text).unwrap_or_default()
 }
 
-fn made(task: &TaskSeen) -> String {
+pub(crate) fn made(task: &TaskSeen) -> String {
     let parts = task.artifacts.iter().flat_map(|artifact| &artifact.parts);
     parts.filter_map(Part::as_text).collect()
 }

@@ -1,17 +1,12 @@
 //! Tests of remote agents that are unreachable or answer oddly: a caller soon gets the address and the reason, sees
 //! the wait, and gets every part that could be read.
 
-#![allow(clippy::unwrap_used)]
-
-#[path = "../../client/tests/common/mod.rs"]
-mod common;
-
 use std::sync::Arc;
 
+use crate::common::{Asked, House, Say, fake};
 use agents::a2a::{A2aAgent, Options};
 use client::seen::{Seen, TaskSeen};
 use client::{Client, Generation, say};
-use common::{Asked, House, Say, fake};
 use model::ports::agent::Agent;
 use model::{Content, Message, State};
 use serde_json::{Value, json};

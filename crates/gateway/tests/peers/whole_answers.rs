@@ -8,8 +8,10 @@ use futures_util::stream::BoxStream;
 use model::ports::agent::{Admission, Agent, AgentEvent, Profile, Turn};
 use model::{Fault, Inbound, Json, Part, Send, State, Task, Wait};
 
-use super::common::{Asked, House, Say, fake, until};
-use super::{AskMode, Options, all, made, near, options, remote, task_of, tell, words};
+use crate::common::{Asked, House, Say, fake, until};
+use agents::a2a::{AskMode, Options};
+
+use crate::a2a::{all, made, near, options, remote, task_of, tell, words};
 
 /// Wraps an agent, and notes of each turn whether its whole answer was requested.
 struct Noting {
