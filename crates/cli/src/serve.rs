@@ -163,7 +163,7 @@ async fn serve(mut plan: Plan, told: Told<'_>) -> anyhow::Result<()> {
             if aly.has_shops() {
                 let shop = open_shops(&engine, aly, plan.config.public_url.as_deref().unwrap_or(&base)).await?;
                 built.counter.open(shop.clone());
-                settings.storekeeper = Arc::new(shop.clone());
+                settings.admission = Arc::new(shop.clone());
                 settings.shop = Some(shop);
             }
             Some(Arc::new(ShopService::new(engine.clone(), settings)))

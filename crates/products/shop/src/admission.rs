@@ -9,7 +9,7 @@ use std::sync::Arc;
 use model::ports::Future;
 use model::{Fault, Message, Task};
 
-pub trait Storekeeper: Send + Sync + 'static {
+pub trait StoreAdmission: Send + Sync + 'static {
     /// The needs of a message. `task` is the task it continues: if the message answers that task's question, the
     /// earlier request counts. A fault refuses the message: a skill that does not exist is `Kind::InvalidParams`.
     /// Missing details are no fault; the agent asks for them.

@@ -20,9 +20,10 @@ pub mod service;
 mod settings;
 mod storefront;
 
+pub use oauth::OauthRules;
 pub(crate) use routes::ShopEndpoint;
 pub use routes::ShopService;
-pub use settings::{Aly, OauthRules};
+pub use settings::StoreAgentSettings;
 
 pub use crate::aly::endpoint::check;
 
@@ -30,7 +31,7 @@ use engine::Engine;
 use futures_util::future::BoxFuture;
 use model::{AccessKey, Fault, TaskId};
 
-use crate::oauth::{KeyKind, Oauth, Revoked, Rules};
+use crate::oauth::{KeyKind, Oauth, RevokedKey};
 use dialects::JsonWire;
 use gateway::admin::AdminCommand;
 use gateway::product::ProductKind;
@@ -62,9 +63,9 @@ impl ProductKind for ShopProduct {
 
     fn key_revoked<'a>(&self, engine: &'a Engine, key: &'a AccessKey) -> BoxFuture<'a, Result<(), Fault>> {
         // Clients and grants made with the key end with it.
-        let revoked = Revoked { kind: KeyKind::Operator, workspace: &key.tenant, id: &key.id };
+        let revoked = RevokedKey { kind: KeyKind::Operator, workspace: &key.tenant, id: &key.id };
         Box::pin(async move {
-            Oauth::new(engine.clone(), Rules::default()).end_made_with(revoked).await?;
+            Oauth::new(engine.clone(), OauthRules::default()).end_made_with(revoked).await?;
             Ok(())
         })
     }

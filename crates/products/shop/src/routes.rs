@@ -9,11 +9,11 @@ use http::request;
 use model::{CallScope, Caller, Fault};
 use web::body::Response;
 
-use super::Aly;
+use super::StoreAgentSettings;
 use crate::aly::endpoint as aly;
-use crate::aly::endpoint::Shown;
+use crate::aly::endpoint::PresentedCredential;
 use crate::oauth::Oauth;
-use crate::oauth::endpoints::{self, Document};
+use crate::oauth::endpoints::{self, MetadataDocument};
 use crate::storefront;
 use gateway::front::{RequestLog, rest};
 use gateway::mount::{CARD, OLD_CARD};
@@ -24,14 +24,14 @@ use gateway::service::refused_as_text;
 use gateway::{Server, Settings, settings};
 
 pub struct ShopService {
-    pub(crate) settings: Aly,
+    pub(crate) settings: StoreAgentSettings,
     /// Keys and tokens of workspaces.
     oauth: Oauth,
     guard: Arc<ShopGuard>,
 }
 
 impl ShopService {
-    pub fn new(engine: Engine, settings: Aly) -> ShopService {
+    pub fn new(engine: Engine, settings: StoreAgentSettings) -> ShopService {
         let oauth = Oauth::new(engine, settings.oauth.clone());
         let guard = Arc::new(ShopGuard { aly: settings.clone() });
         ShopService { settings, oauth, guard }
@@ -42,7 +42,7 @@ impl ShopService {
     }
 
     /// The settings, where shops are served.
-    pub(crate) fn settings(server: &Server) -> Option<&Aly> {
+    pub(crate) fn settings(server: &Server) -> Option<&StoreAgentSettings> {
         ShopService::of(server).map(|service| &service.settings)
     }
 
@@ -59,7 +59,7 @@ impl ShopService {
 
 /// Asks at every address of the store agent what a message needs: a scope, and the workspace of its site.
 struct ShopGuard {
-    aly: Aly,
+    aly: StoreAgentSettings,
 }
 
 impl SendGuard for ShopGuard {
@@ -121,7 +121,7 @@ pub(crate) enum ShopEndpoint<'a> {
     Card,
     /// The path below `/oauth`.
     Oauth(&'a str),
-    OauthDocument(Document),
+    OauthDocument(MetadataDocument),
     /// The whole path without the mount.
     Rest(&'a str),
     /// The path below `/checkout/`.
@@ -154,10 +154,10 @@ fn route(path: &str, sells: bool) -> Option<Option<ShopEndpoint<'_>>> {
     // Clients look for metadata at an address that ends with the path of the resource.
     let about = |prefix: &str| matches!(below(prefix), Some("" | "/" | "/aly" | "/api/a2a" | "/aly/api/a2a"));
     if about("/.well-known/oauth-authorization-server") {
-        return Some(Some(ShopEndpoint::OauthDocument(Document::Server)));
+        return Some(Some(ShopEndpoint::OauthDocument(MetadataDocument::Server)));
     }
     if about("/.well-known/oauth-protected-resource") {
-        return Some(Some(ShopEndpoint::OauthDocument(Document::Resource)));
+        return Some(Some(ShopEndpoint::OauthDocument(MetadataDocument::Resource)));
     }
     match mounted? {
         CARD | OLD_CARD => Some(Some(ShopEndpoint::Card)),
@@ -195,9 +195,9 @@ impl ProductEndpoint for ShopEndpoint<'_> {
             match self {
                 ShopEndpoint::Agent(below) => match body {
                     RequestBody::Stream(body) => aly::answer(server, below, head, body, log).await,
-                    RequestBody::Refused(fault) => aly::turned_away(server, below, head, &fault, log),
+                    RequestBody::Refused(fault) => aly::answer_unread(server, below, head, &fault, log),
                     RequestBody::Read(_) => {
-                        aly::turned_away(server, below, head, &Fault::internal("a body that was read"), log)
+                        aly::answer_unread(server, below, head, &Fault::internal("a body that was read"), log)
                     }
                 },
                 ShopEndpoint::Card => aly::card(server, head, log).await,
@@ -237,11 +237,11 @@ async fn identify(server: &Server, head: &request::Parts) -> Result<(), Fault> {
     let Some(ShopService { settings, oauth, .. }) = ShopService::of(server) else { return Ok(()) };
     let Some(mounted) = server.mounts.agent(&settings.agent) else { return Ok(()) };
     match aly::identify(server, oauth, &head.headers).await? {
-        Shown::Caller(_) => Ok(()),
-        Shown::Nothing | Shown::Session if aly::is_closed(server, mounted) => {
-            Err(aly::nobody("authentication is required"))
+        PresentedCredential::Caller(_) => Ok(()),
+        PresentedCredential::Nothing | PresentedCredential::Session if aly::is_closed(server, mounted) => {
+            Err(aly::unauthenticated("authentication is required"))
         }
-        Shown::Nothing | Shown::Session => Ok(()),
+        PresentedCredential::Nothing | PresentedCredential::Session => Ok(()),
     }
 }
 
@@ -255,8 +255,8 @@ mod tests {
             ShopEndpoint::Agent(below) => format!("agent {below}"),
             ShopEndpoint::Card => "card".into(),
             ShopEndpoint::Oauth(below) => format!("oauth {below}"),
-            ShopEndpoint::OauthDocument(Document::Server) => "oauth server".into(),
-            ShopEndpoint::OauthDocument(Document::Resource) => "oauth resource".into(),
+            ShopEndpoint::OauthDocument(MetadataDocument::Server) => "oauth server".into(),
+            ShopEndpoint::OauthDocument(MetadataDocument::Resource) => "oauth resource".into(),
             ShopEndpoint::Rest(path) => format!("rest {path}"),
             ShopEndpoint::CheckoutPage(id) => format!("checkout {id}"),
         };

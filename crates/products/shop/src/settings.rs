@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use crate::admission::Storekeeper;
+use crate::admission::StoreAdmission;
 
-pub use crate::oauth::Rules as OauthRules;
+use crate::oauth::OauthRules;
 
 /// Aly's endpoints: `/api/a2a`, `/oauth`, and both below `/aly`.
 #[derive(Clone)]
-pub struct Aly {
+pub struct StoreAgentSettings {
     /// The store agent, which must be one of the agents served.
     pub agent: Arc<str>,
     /// Who knows what a message to it asks for.
-    pub storekeeper: Arc<dyn Storekeeper>,
+    pub admission: Arc<dyn StoreAdmission>,
     /// The shops behind it, where they are Rialto's own: their storefront and checkout page.
     pub shop: Option<crate::service::Shop>,
     pub oauth: OauthRules,
@@ -22,15 +22,25 @@ pub struct Aly {
     pub documentation_url: Option<String>,
 }
 
-impl Aly {
-    pub fn new(agent: impl Into<Arc<str>>, storekeeper: Arc<dyn Storekeeper>) -> Aly {
+impl StoreAgentSettings {
+    pub fn new(agent: impl Into<Arc<str>>, admission: Arc<dyn StoreAdmission>) -> StoreAgentSettings {
         let (agent, platform) = (agent.into(), "Rialto shops".into());
-        Aly { agent, storekeeper, shop: None, oauth: OauthRules::default(), platform, documentation_url: None }
+        StoreAgentSettings {
+            agent,
+            admission,
+            shop: None,
+            oauth: OauthRules::default(),
+            platform,
+            documentation_url: None,
+        }
     }
 }
 
-impl std::fmt::Debug for Aly {
+impl std::fmt::Debug for StoreAgentSettings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Aly").field("agent", &self.agent).field("oauth", &self.oauth).finish_non_exhaustive()
+        f.debug_struct("StoreAgentSettings")
+            .field("agent", &self.agent)
+            .field("oauth", &self.oauth)
+            .finish_non_exhaustive()
     }
 }

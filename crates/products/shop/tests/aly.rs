@@ -499,9 +499,9 @@ fn cards_are_the_platforms_or_a_shops() {
     let (tags, examples) = (["commerce".to_owned()], ["Search for hats on store {site_slug}."]);
     let skill = |id, scope| {
         let examples = examples.to_vec();
-        card::Skill { id, name: id, description: "…", tags: &tags, examples, scope }
+        card::CardSkill { id, name: id, description: "…", tags: &tags, examples, scope }
     };
-    let facts = |shop| card::Facts {
+    let facts = |shop| card::StoreCardFacts {
         base: "https://h/aly",
         issuer: "https://h",
         platform: "Shops",
@@ -513,7 +513,7 @@ fn cards_are_the_platforms_or_a_shops() {
         push: true,
         skills: vec![skill("product-search", None), skill("checkout", Some("write:orders"))],
     };
-    let acme = card::Shop { slug: "acme", title: "Acme", host: "acme.shop.example", description: Some("Hats") };
+    let acme = card::CardShop { slug: "acme", title: "Acme", host: "acme.shop.example", description: Some("Hats") };
     let all = json!([card::card(&facts(None)), card::card(&facts(Some(acme)))]);
     insta::assert_snapshot!(serde_json::to_string_pretty(&all).unwrap());
 }

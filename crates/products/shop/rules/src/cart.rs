@@ -17,16 +17,16 @@ pub const MAX_QUANTITY: u32 = 999;
 
 /// How long things wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rules {
+pub struct ShopRules {
     /// Time until a cart without changes expires.
     pub cart_ms: u64,
     /// Time until a checkout expires that is not completed.
     pub checkout_ms: u64,
 }
 
-impl Default for Rules {
-    fn default() -> Rules {
-        Rules { cart_ms: 24 * 3_600_000, checkout_ms: 30 * 60_000 }
+impl Default for ShopRules {
+    fn default() -> ShopRules {
+        ShopRules { cart_ms: 24 * 3_600_000, checkout_ms: 30 * 60_000 }
     }
 }
 
@@ -99,7 +99,7 @@ pub struct Cart {
 
 /// A change of a cart.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Act {
+pub enum CartAct {
     /// More of something. How much there is of it, where that is counted.
     Add {
         item: Item,
@@ -145,7 +145,7 @@ fn enough(item: &Item, left: Option<u64>) -> Result<(), Error> {
 }
 
 impl Cart {
-    pub fn open(site: &Site, now: Time, rules: &Rules) -> Cart {
+    pub fn open(site: &Site, now: Time, rules: &ShopRules) -> Cart {
         Cart {
             site: site.slug.clone(),
             workspace: site.workspace.clone(),
@@ -185,12 +185,12 @@ impl Cart {
     }
 
     /// The cart after that. It lives on from now.
-    pub fn act(&self, act: Act, now: Time, rules: &Rules) -> Result<Cart, Error> {
+    pub fn act(&self, act: CartAct, now: Time, rules: &ShopRules) -> Result<Cart, Error> {
         self.is_open(now)?;
         let mut cart = self.clone();
         match act {
-            Act::Add { item, left } => cart.add(item, left)?,
-            Act::Update { product, variant, quantity, left } => {
+            CartAct::Add { item, left } => cart.add(item, left)?,
+            CartAct::Update { product, variant, quantity, left } => {
                 let place = cart.place(&product, variant.as_ref())?;
                 if quantity == 0 {
                     cart.items.remove(place);
@@ -204,21 +204,21 @@ impl Cart {
                     cart.items[place] = item;
                 }
             }
-            Act::Remove { product, variant } => {
+            CartAct::Remove { product, variant } => {
                 let place = cart.place(&product, variant.as_ref())?;
                 cart.items.remove(place);
             }
-            Act::Clear => {
+            CartAct::Clear => {
                 cart.items.clear();
                 cart.coupon = None;
             }
-            Act::Coupon(coupon) => {
+            CartAct::Coupon(coupon) => {
                 coupon.is_good(cart.subtotal()?, &cart.currency, now)?;
                 cart.coupon = Some(coupon);
             }
-            Act::NoCoupon => cart.coupon = None,
-            Act::Email(address) => cart.email = Some(email(&address)?),
-            Act::Cancel => cart.status = CartStatus::Cancelled,
+            CartAct::NoCoupon => cart.coupon = None,
+            CartAct::Email(address) => cart.email = Some(email(&address)?),
+            CartAct::Cancel => cart.status = CartStatus::Cancelled,
         }
         // That it can be paid at all is known before anything is kept.
         cart.subtotal()?;

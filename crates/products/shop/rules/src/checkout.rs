@@ -6,10 +6,10 @@ use std::sync::Arc;
 use model::Time;
 use serde::{Deserialize, Serialize};
 
-use crate::cart::{Rules, email};
+use crate::cart::{ShopRules, email};
 use crate::error::text;
 use crate::order::{Order, Paid};
-use crate::stock::{Move, Moves, Place, Unit};
+use crate::stock::{Move, Moves, StockPlace, Unit};
 use crate::{
     Cart, CartStatus, ConfirmationToken, Coupon, Currency, Error, Item, OrderId, Product, SessionId, Site, Slug,
     Totals, WorkspaceId,
@@ -78,7 +78,7 @@ impl Buyer {
 
 /// All that happens together.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct CheckoutStep {
     pub cart: Cart,
     pub session: Option<Session>,
     pub order: Option<Order>,
@@ -102,7 +102,7 @@ fn name_of(session: &SessionId, what: &str) -> Arc<str> {
 }
 
 /// The units of a checkout, each from here to there.
-fn units(session: &Session, from: Place, to: Place) -> Vec<Move> {
+fn units(session: &Session, from: StockPlace, to: StockPlace) -> Vec<Move> {
     let counted = session.items.iter().filter(|item| item.counted);
     let mut moves: Vec<Move> = counted
         .map(|item| {
@@ -127,8 +127,8 @@ pub fn begin(
     ground: &CheckoutInputs<'_>,
     token: &ConfirmationToken,
     now: Time,
-    rules: &Rules,
-) -> Result<Step, Error> {
+    rules: &ShopRules,
+) -> Result<CheckoutStep, Error> {
     cart.is_open(now)?;
     if cart.items.is_empty() {
         return Err(Error::EmptyCart);
@@ -168,9 +168,9 @@ pub fn begin(
     cart.status = CartStatus::Checkout;
     cart.session = Some(session.id.clone());
     (cart.updated_at, cart.expires_at) = (now, session.expires_at);
-    let moves = units(&session, Place::Available, Place::Reserved);
+    let moves = units(&session, StockPlace::Available, StockPlace::Reserved);
     let stock = (!moves.is_empty()).then(|| Moves::new(name_of(&session.id, "reserve"), moves));
-    Ok(Step { cart, session: Some(session), order: None, stock, money: None })
+    Ok(CheckoutStep { cart, session: Some(session), order: None, stock, money: None })
 }
 
 impl Session {
@@ -188,22 +188,22 @@ impl Session {
         }
     }
 
-    fn ended(&self, cart: &Cart, how: SessionStatus, cart_is: CartStatus, now: Time) -> Step {
+    fn ended(&self, cart: &Cart, how: SessionStatus, cart_is: CartStatus, now: Time) -> CheckoutStep {
         let mut cart = cart.clone();
         (cart.status, cart.updated_at) = (cart_is, now);
         let session = Session { status: how, updated_at: now, ..self.clone() };
         let to = match how {
-            SessionStatus::Completed => Place::Sold,
-            SessionStatus::Open | SessionStatus::Cancelled | SessionStatus::Expired => Place::Available,
+            SessionStatus::Completed => StockPlace::Sold,
+            SessionStatus::Open | SessionStatus::Cancelled | SessionStatus::Expired => StockPlace::Available,
         };
-        let moves = units(self, Place::Reserved, to);
+        let moves = units(self, StockPlace::Reserved, to);
         // Sold or released: there is one name for either.
         let stock = (!moves.is_empty()).then(|| Moves::new(name_of(&self.id, "end"), moves));
-        Step { cart, session: Some(session), order: None, stock, money: None }
+        CheckoutStep { cart, session: Some(session), order: None, stock, money: None }
     }
 
     /// It has been paid for: what was set aside is sold, and there is an order.
-    pub fn complete(&self, cart: &Cart, buyer: &Buyer, paid: Paid, now: Time) -> Result<Step, Error> {
+    pub fn complete(&self, cart: &Cart, buyer: &Buyer, paid: Paid, now: Time) -> Result<CheckoutStep, Error> {
         self.is_open(now)?;
         let buyer = buyer.check()?;
         let order = Order::new(self, buyer, paid, now);
@@ -214,7 +214,7 @@ impl Session {
     }
 
     /// The buyer thinks better of it: the cart can change again.
-    pub fn cancel(&self, cart: &Cart, now: Time, rules: &Rules) -> Result<Step, Error> {
+    pub fn cancel(&self, cart: &Cart, now: Time, rules: &ShopRules) -> Result<CheckoutStep, Error> {
         self.is_open(now)?;
         let mut step = self.ended(cart, SessionStatus::Cancelled, CartStatus::Active, now);
         step.cart.expires_at = now.plus_ms(rules.cart_ms);
@@ -223,7 +223,7 @@ impl Session {
 }
 
 /// Expires a cart with its checkout: reserved goods are for sale again. `None` before its time.
-pub fn expire(cart: &Cart, session: Option<&Session>, now: Time) -> Option<Step> {
+pub fn expire(cart: &Cart, session: Option<&Session>, now: Time) -> Option<CheckoutStep> {
     if !cart.is_over(now) {
         return None;
     }
@@ -232,5 +232,5 @@ pub fn expire(cart: &Cart, session: Option<&Session>, now: Time) -> Option<Step>
         return Some(session.ended(cart, SessionStatus::Expired, CartStatus::Expired, now));
     }
     let cart = Cart { status: CartStatus::Expired, updated_at: now, ..cart.clone() };
-    Some(Step { cart, session: None, order: None, stock: None, money: None })
+    Some(CheckoutStep { cart, session: None, order: None, stock: None, money: None })
 }

@@ -14,7 +14,7 @@ pub struct Coupon {
     pub site: Slug,
     /// In capital letters; people may type it as they like.
     pub code: Arc<str>,
-    pub off: Off,
+    pub off: Discount,
     /// Good for carts whose goods come to this.
     #[serde(default)]
     pub least: Minor,
@@ -27,7 +27,7 @@ pub struct Coupon {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Off {
+pub enum Discount {
     Percent(Rate),
     Amount(Minor),
 }
@@ -49,8 +49,8 @@ impl Coupon {
         }
         not_negative("least", self.least)?;
         match self.off {
-            Off::Percent(_) => Ok(()),
-            Off::Amount(amount) => not_negative("amount", amount),
+            Discount::Percent(_) => Ok(()),
+            Discount::Amount(amount) => not_negative("amount", amount),
         }
     }
 
@@ -69,8 +69,8 @@ impl Coupon {
     /// Never more than there is.
     pub fn discount(&self, subtotal: Minor) -> Minor {
         match self.off {
-            Off::Percent(rate) => Minor(rate.of(subtotal.on_ledger()).hundredths()),
-            Off::Amount(amount) => amount.min(subtotal),
+            Discount::Percent(rate) => Minor(rate.of(subtotal.on_ledger()).hundredths()),
+            Discount::Amount(amount) => amount.min(subtotal),
         }
     }
 }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::checkout::{Buyer, Session, unit_of};
 use crate::error::text;
-use crate::stock::{Move, Moves, Place};
+use crate::stock::{Move, Moves, StockPlace};
 use crate::{Currency, Error, Item, OrderId, Slug, Totals, WorkspaceId};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -243,8 +243,8 @@ impl Order {
         let moves: Vec<Move> = counted
             .map(|item| Move {
                 unit: unit_of(&self.site, item),
-                from: Place::Sold,
-                to: Place::Available,
+                from: StockPlace::Sold,
+                to: StockPlace::Available,
                 quantity: item.quantity.into(),
             })
             .collect();

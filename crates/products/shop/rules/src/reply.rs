@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::checkout::Session;
-use crate::intent::Request;
-use crate::skill::Skill;
+use crate::intent::SkillRequest;
+use crate::skill::StoreSkill;
 use crate::view::{self, Stocked};
 use crate::{Cart, CartToken, Error, Minor, Order, Product, Site, Totals, Variant};
 
@@ -27,30 +27,30 @@ pub enum Ending {
 /// The result of one message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SkillReply {
-    pub skill: Option<Skill>,
+    pub skill: Option<StoreSkill>,
     pub site: Option<String>,
     pub ending: Ending,
     pub text: String,
-    pub artifact: Option<Artifact>,
+    pub artifact: Option<SkillArtifact>,
     /// The names of missing fields.
     pub missing: Vec<&'static str>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Artifact {
+pub struct SkillArtifact {
     /// Its id as well.
     pub name: &'static str,
     pub data: Value,
 }
 
 impl SkillReply {
-    fn of(skill: Skill, site: &Site, ending: Ending, text: String, data: Value) -> SkillReply {
+    fn of(skill: StoreSkill, site: &Site, ending: Ending, text: String, data: Value) -> SkillReply {
         SkillReply {
             skill: Some(skill),
             site: Some(site.slug.to_string()),
             ending,
             text,
-            artifact: Some(Artifact { name: skill.artifact(), data }),
+            artifact: Some(SkillArtifact { name: skill.artifact(), data }),
             missing: Vec::new(),
         }
     }
@@ -69,7 +69,7 @@ impl SkillReply {
 }
 
 /// A question for something that is missing.
-pub fn ask(skill: Skill, request: &Request, field: &'static str, question: &str) -> SkillReply {
+pub fn ask(skill: StoreSkill, request: &SkillRequest, field: &'static str, question: &str) -> SkillReply {
     SkillReply {
         skill: Some(skill),
         site: request.site_slug.clone(),
@@ -81,9 +81,9 @@ pub fn ask(skill: Skill, request: &Request, field: &'static str, question: &str)
 }
 
 /// The request names no skill.
-pub fn help(request: &Request) -> SkillReply {
+pub fn help(request: &SkillRequest) -> SkillReply {
     let slug = request.site_slug.as_deref().unwrap_or(ANY_STORE);
-    let examples = Skill::ALL.map(|skill| format!("\"{}\" ({})", skill.example(slug), skill.name())).join(", ");
+    let examples = StoreSkill::ALL.map(|skill| format!("\"{}\" ({})", skill.example(slug), skill.name())).join(", ");
     SkillReply {
         skill: None,
         site: request.site_slug.clone(),
@@ -94,7 +94,7 @@ pub fn help(request: &Request) -> SkillReply {
     }
 }
 
-pub fn failed(skill: Skill, site: Option<&str>, words: impl Into<String>) -> SkillReply {
+pub fn failed(skill: StoreSkill, site: Option<&str>, words: impl Into<String>) -> SkillReply {
     SkillReply {
         skill: Some(skill),
         site: site.map(str::to_owned),
@@ -106,7 +106,7 @@ pub fn failed(skill: Skill, site: Option<&str>, words: impl Into<String>) -> Ski
 }
 
 /// A rule says no. Where the caller only has to say more, it is a question.
-pub fn refused(skill: Skill, site: &Site, refusal: &Error) -> SkillReply {
+pub fn refused(skill: StoreSkill, site: &Site, refusal: &Error) -> SkillReply {
     let words = refusal.to_string();
     let mut letters = words.chars();
     let words = letters.next().map(|first| format!("{}{}.", first.to_uppercase(), letters.as_str()));
@@ -140,7 +140,7 @@ pub fn found(site: &Site, base: &str, words: &str, products: &[Stocked<'_>], tot
         "products": products.iter().map(|one| view::product(site, base, one)).collect::<Vec<_>>(),
         "total": total,
     });
-    SkillReply::of(Skill::ProductSearch, site, Ending::Completed, text, data)
+    SkillReply::of(StoreSkill::ProductSearch, site, Ending::Completed, text, data)
 }
 
 fn lowest(product: &Product) -> Minor {
@@ -156,14 +156,14 @@ pub fn info(site: &Site, products: u64) -> SkillReply {
     if let Value::Object(members) = &mut data {
         members.insert("product_count".to_owned(), products.into());
     }
-    SkillReply::of(Skill::StoreInfo, site, Ending::Completed, text, data)
+    SkillReply::of(StoreSkill::StoreInfo, site, Ending::Completed, text, data)
 }
 
 /// An order, with what its products have to show and to fetch.
 pub fn order(site: &Site, order: &Order, products: &[Product]) -> SkillReply {
     let sum = order.currency.say(order.totals.total);
     let text = format!("Order {} over {sum} is {}.", order.id, order.state.name().replace('_', " "));
-    SkillReply::of(Skill::OrderStatus, site, Ending::Completed, text, view::order(order, products))
+    SkillReply::of(StoreSkill::OrderStatus, site, Ending::Completed, text, view::order(order, products))
 }
 
 /// A checkout that is not completed is no order yet.
@@ -174,7 +174,7 @@ pub fn not_completed(site: &Site, session: &Session) -> SkillReply {
             format!("This checkout is {}, and nothing was ordered.", session.status.name())
         }
     };
-    failed(Skill::OrderStatus, Some(site.slug.as_str()), words)
+    failed(StoreSkill::OrderStatus, Some(site.slug.as_str()), words)
 }
 
 /// How a product is bought with a payment over HTTP. It only tells; nothing is set aside.
@@ -196,7 +196,7 @@ pub fn purchase(site: &Site, product: &Product, variant: &Variant, quantity: u32
         "total": view::money(site, sum),
         "instructions": "GET resource_url; it answers 402 with accepts[]. Pay one of them and repeat the request with the X-PAYMENT header; where accepts[] is empty the store takes no such payments, and cart-management and checkout are the way to buy.",
     });
-    let mut outcome = SkillReply::of(Skill::X402Purchase, site, Ending::InputRequired, text, data);
+    let mut outcome = SkillReply::of(StoreSkill::X402Purchase, site, Ending::InputRequired, text, data);
     outcome.missing = vec!["payment"];
     outcome
 }
@@ -210,12 +210,12 @@ pub fn cart(site: &Site, cart: &Cart, token: &CartToken, totals: &Totals, did: &
         n => format!("has {n} items for {}", cart.currency.say(totals.total)),
     };
     let text = format!("{did} Cart {} {pieces}.", token.as_str());
-    SkillReply::of(Skill::CartManagement, site, Ending::Completed, text, view::cart(cart, token, totals))
+    SkillReply::of(StoreSkill::CartManagement, site, Ending::Completed, text, view::cart(cart, token, totals))
 }
 
 /// A checkout that waits for its completion.
 pub fn checkout(site: &Site, session: &Session, token: &str, url: &str) -> SkillReply {
     let sum = session.currency.say(session.totals.total);
     let text = format!("Your order over {sum} is set aside until {}. Complete it at {url}.", session.expires_at);
-    SkillReply::of(Skill::Checkout, site, Ending::Completed, text, view::session(session, Some((token, url))))
+    SkillReply::of(StoreSkill::Checkout, site, Ending::Completed, text, view::session(session, Some((token, url))))
 }

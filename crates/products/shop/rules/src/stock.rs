@@ -34,7 +34,7 @@ pub enum Unit {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Place {
+pub enum StockPlace {
     /// Where stock comes from, and what is taken out of it goes to.
     Outside,
     Available,
@@ -42,15 +42,16 @@ pub enum Place {
     Sold,
 }
 
-impl Place {
-    pub const ALL: [Place; 4] = [Place::Outside, Place::Available, Place::Reserved, Place::Sold];
+impl StockPlace {
+    pub const ALL: [StockPlace; 4] =
+        [StockPlace::Outside, StockPlace::Available, StockPlace::Reserved, StockPlace::Sold];
 
     fn letter(self) -> &'static str {
         match self {
-            Place::Outside => "o",
-            Place::Available => "a",
-            Place::Reserved => "r",
-            Place::Sold => "s",
+            StockPlace::Outside => "o",
+            StockPlace::Available => "a",
+            StockPlace::Reserved => "r",
+            StockPlace::Sold => "s",
         }
     }
 }
@@ -60,7 +61,7 @@ pub const ACCOUNTS: &str = "stock\u{1f}";
 
 impl Unit {
     /// The account of a place.
-    pub fn account(&self, place: Place) -> Arc<str> {
+    pub fn account(&self, place: StockPlace) -> Arc<str> {
         let place = place.letter();
         match self {
             Unit::Variant { site, product, variant } => {
@@ -71,7 +72,7 @@ impl Unit {
     }
 
     /// The unit and place of an account, if it is one of stock.
-    pub fn of_account(account: &str) -> Option<(Unit, Place)> {
+    pub fn of_account(account: &str) -> Option<(Unit, StockPlace)> {
         let mut parts = account.strip_prefix(ACCOUNTS)?.split('\u{1f}');
         let unit = match parts.next()? {
             "v" => Unit::Variant {
@@ -83,7 +84,7 @@ impl Unit {
             _ => return None,
         };
         let letter = parts.next()?;
-        let place = Place::ALL.into_iter().find(|place| place.letter() == letter)?;
+        let place = StockPlace::ALL.into_iter().find(|place| place.letter() == letter)?;
         parts.next().is_none().then_some((unit, place))
     }
 }
@@ -94,9 +95,9 @@ pub struct Move {
     #[serde(rename = "u")]
     pub unit: Unit,
     #[serde(rename = "f")]
-    pub from: Place,
+    pub from: StockPlace,
     #[serde(rename = "t")]
-    pub to: Place,
+    pub to: StockPlace,
     #[serde(rename = "n")]
     pub quantity: u64,
 }
@@ -128,7 +129,7 @@ impl Moves {
                 match postings.iter_mut().find(|known| known.account == account) {
                     Some(known) => known.amount = known.amount.saturating_add(amount),
                     None => {
-                        let floor = (place != Place::Outside).then_some(0);
+                        let floor = (place != StockPlace::Outside).then_some(0);
                         postings.push(Posting { account, amount, floor });
                     }
                 }
@@ -160,7 +161,7 @@ mod tests {
     #[test]
     fn an_account_tells_what_it_is_of() {
         for unit in [hats(), Unit::Coupon { site: "acme".into(), code: "TEN".into() }] {
-            for place in Place::ALL {
+            for place in StockPlace::ALL {
                 assert_eq!(Unit::of_account(&unit.account(place)), Some((unit.clone(), place)));
             }
         }
@@ -172,14 +173,18 @@ mod tests {
     #[test]
     fn moves_make_an_entry_that_any_store_takes() {
         let one = |from, to, quantity| Move { unit: hats(), from, to, quantity };
-        let moves = vec![one(Place::Available, Place::Reserved, 2), one(Place::Available, Place::Reserved, 1)];
+        let moves = vec![
+            one(StockPlace::Available, StockPlace::Reserved, 2),
+            one(StockPlace::Available, StockPlace::Reserved, 1),
+        ];
         let entry = Moves::new("cs_1/reserve", moves).entry(Time(5)).unwrap();
         assert_eq!(entry.mistake(), None);
         assert_eq!(entry.postings.iter().map(|p| p.amount).collect::<Vec<_>>(), [-3, 3]);
         assert!(entry.postings.iter().all(|posting| posting.floor == Some(0)));
         assert_ne!(entry.id, Moves::new("cs_1/end", Vec::new()).id());
         assert_eq!(Moves::new("nothing", Vec::new()).entry(Time(5)), None);
-        let there_and_back = vec![one(Place::Available, Place::Sold, 2), one(Place::Sold, Place::Available, 2)];
+        let there_and_back =
+            vec![one(StockPlace::Available, StockPlace::Sold, 2), one(StockPlace::Sold, StockPlace::Available, 2)];
         assert_eq!(Moves::new("nothing", there_and_back).entry(Time(5)), None);
     }
 }

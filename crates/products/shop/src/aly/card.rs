@@ -6,7 +6,7 @@ use super::{SCOPES, VERSION};
 
 /// What a card tells.
 #[derive(Clone, Debug)]
-pub struct Facts<'a> {
+pub struct StoreCardFacts<'a> {
     /// Where the mount is: what stands before `/api/a2a`.
     pub base: &'a str,
     /// Where tokens are asked for: the origin, whatever the mount.
@@ -16,16 +16,16 @@ pub struct Facts<'a> {
     pub description: &'a str,
     pub version: &'a str,
     /// The one whose card it is; without one it is the platform's.
-    pub shop: Option<Shop<'a>>,
+    pub shop: Option<CardShop<'a>>,
     pub documentation_url: Option<&'a str>,
     pub streaming: bool,
     pub push: bool,
-    pub skills: Vec<Skill<'a>>,
+    pub skills: Vec<CardSkill<'a>>,
 }
 
 /// A shop, as its card calls it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shop<'a> {
+pub struct CardShop<'a> {
     pub slug: &'a str,
     pub title: &'a str,
     /// The host it was asked under.
@@ -35,7 +35,7 @@ pub struct Shop<'a> {
 
 /// What the agent can do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Skill<'a> {
+pub struct CardSkill<'a> {
     pub id: &'a str,
     pub name: &'a str,
     pub description: &'a str,
@@ -51,8 +51,8 @@ const MODES: [&str; 2] = ["text/plain", "application/json"];
 /// What `{site_slug}` is where no shop is meant.
 const ANY_SHOP: &str = "my-store";
 
-pub fn card(facts: &Facts<'_>) -> Value {
-    let Facts { base, issuer, platform, .. } = facts;
+pub fn card(facts: &StoreCardFacts<'_>) -> Value {
+    let StoreCardFacts { base, issuer, platform, .. } = facts;
     let url = format!("{base}/api/a2a");
     let slug = facts.shop.map_or(ANY_SHOP, |shop| shop.slug);
     let skills = facts.skills.iter().map(|skill| {

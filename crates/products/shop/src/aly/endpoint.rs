@@ -25,7 +25,7 @@ use url::{Host, Url};
 
 use crate::ShopEndpoint;
 use crate::oauth::{Oauth, covers, endpoints};
-use crate::{Aly, ShopService};
+use crate::{ShopService, StoreAgentSettings};
 use gateway::front::{
     A2A_VERSION, CallContext, Done, EffectiveCall, Gate, RequestLog, into_body, rest, sign, stream, terms,
 };
@@ -37,7 +37,7 @@ use web::credentials::bearer;
 use web::response::{json, not_allowed};
 
 /// What would stop the endpoints from being served.
-pub fn check(aly: &Aly, settings: &Settings) -> Result<(), settings::Error> {
+pub fn check(aly: &StoreAgentSettings, settings: &Settings) -> Result<(), settings::Error> {
     if settings.agents.contains(&aly.agent) {
         return Ok(());
     }
@@ -53,24 +53,26 @@ pub(crate) async fn answer(
     log: &mut RequestLog,
 ) -> Response {
     log.dialect = aly::NAME;
-    let Some(desk) = Desk::open(server, head) else { return rest::nothing_at(head.uri.path(), head, log) };
-    log.agent = Some(desk.mounted.agent.clone());
+    let Some(request) = StoreAgentRequest::open(server, head) else {
+        return rest::nothing_at(head.uri.path(), head, log);
+    };
+    log.agent = Some(request.mounted.agent.clone());
     let response = match below {
         "" | "/" if head.method != Method::POST => not_allowed("POST"),
         "" | "/" => {
             if let Err(fault) = web::headers::check_media_type(&head.headers) {
-                let mut response = Box::pin(desk.rpc(Err(fault), log)).await;
+                let mut response = Box::pin(request.rpc(Err(fault), log)).await;
                 *response.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
                 return signed(response);
             }
             let body = intake::read(server, head, body, None, Gate::Product(&ShopEndpoint::Agent(below)), log).await;
-            Box::pin(desk.rpc(body, log)).await
+            Box::pin(request.rpc(body, log)).await
         }
         below => {
             let mut operation = Operation::Unknown;
-            match Box::pin(desk.rest(below, body, log, &mut operation)).await {
+            match Box::pin(request.rest(below, body, log, &mut operation)).await {
                 Ok(response) => response,
-                Err(fault) => desk.rest_fault(&fault, operation, log),
+                Err(fault) => request.rest_fault(&fault, operation, log),
             }
         }
     };
@@ -78,7 +80,7 @@ pub(crate) async fn answer(
 }
 
 /// What is not even read.
-pub(crate) fn turned_away(
+pub(crate) fn answer_unread(
     server: &Arc<Server>,
     below: &str,
     head: &request::Parts,
@@ -86,36 +88,38 @@ pub(crate) fn turned_away(
     log: &mut RequestLog,
 ) -> Response {
     log.dialect = aly::NAME;
-    let Some(desk) = Desk::open(server, head) else { return rest::nothing_at(head.uri.path(), head, log) };
+    let Some(request) = StoreAgentRequest::open(server, head) else {
+        return rest::nothing_at(head.uri.path(), head, log);
+    };
     signed(match below {
         "" | "/" => rpc_fault(&OwnedId::NULL, fault, Operation::Unknown, log),
-        _ => desk.rest_fault(fault, Operation::Unknown, log),
+        _ => request.rest_fault(fault, Operation::Unknown, log),
     })
 }
 
 /// Where one request is dealt with.
-struct Desk<'a> {
+struct StoreAgentRequest<'a> {
     server: &'a Arc<Server>,
-    aly: &'a Aly,
+    aly: &'a StoreAgentSettings,
     oauth: &'a Oauth,
     mounted: &'a Mounted,
     head: &'a request::Parts,
 }
 
 /// What a caller shows.
-pub(crate) enum Shown {
+pub(crate) enum PresentedCredential {
     Nothing,
     /// A token of a person's session in a browser: it is nobody here.
     Session,
     Caller(Arc<Caller>),
 }
 
-impl<'a> Desk<'a> {
-    fn open(server: &'a Arc<Server>, head: &'a request::Parts) -> Option<Desk<'a>> {
+impl<'a> StoreAgentRequest<'a> {
+    fn open(server: &'a Arc<Server>, head: &'a request::Parts) -> Option<StoreAgentRequest<'a>> {
         let service = ShopService::of(server)?;
         let (aly, oauth) = (&service.settings, service.oauth());
         let mounted = server.mounts.agent(&aly.agent)?;
-        Some(Desk { server, aly, oauth, mounted, head })
+        Some(StoreAgentRequest { server, aly, oauth, mounted, head })
     }
 
     async fn rpc(&self, body: Result<Bytes, Fault>, log: &mut RequestLog) -> Response {
@@ -162,7 +166,7 @@ impl<'a> Desk<'a> {
         let known = METHODS.contains(&&*request.method);
         let is_send = matches!(&*request.method, "SendMessage" | "SendStreamingMessage");
         // What exists is for those who may ask; what does not exist is told to everybody.
-        let shown = if known { self.who(is_send, log).await? } else { Shown::Nothing };
+        let shown = if known { self.identify_caller(is_send, log).await? } else { PresentedCredential::Nothing };
         let decoded = WIRE.decode_rpc(&request.method, request.params, limits)?;
         *operation = Operation::from(&decoded.call);
         let params = request.params.map_or("", |params| params.get());
@@ -198,7 +202,7 @@ impl<'a> Desk<'a> {
         }
         let asked_for = route.operation();
         let is_send = matches!(asked_for, Operation::Send | Operation::Stream);
-        let shown = self.who(is_send, log).await?;
+        let shown = self.identify_caller(is_send, log).await?;
         let body = if route.reads_body() {
             web::headers::check_media_type(&head.headers)?;
             intake::read(server, head, body, None, Gate::Open, log).await?
@@ -224,7 +228,7 @@ impl<'a> Desk<'a> {
 
     /// Who is calling, within the limits of calls. Whoever shows a key or a token wants to be somebody: a wrong one is
     /// refused also where none is needed. A session's token is no such thing.
-    async fn who(&self, is_send: bool, log: &mut RequestLog) -> Result<Shown, Fault> {
+    async fn identify_caller(&self, is_send: bool, log: &mut RequestLog) -> Result<PresentedCredential, Fault> {
         let throttle = self.server.throttle.as_ref();
         let shown = match identify(self.server, self.oauth, &self.head.headers).await {
             Ok(shown) => shown,
@@ -236,13 +240,15 @@ impl<'a> Desk<'a> {
             }
         };
         let caller = match &shown {
-            Shown::Caller(caller) => caller,
+            PresentedCredential::Caller(caller) => caller,
             // Where the operator wants everybody to be known, nothing is public.
-            Shown::Nothing | Shown::Session if is_send && !is_closed(self.server, self.mounted) => {
+            PresentedCredential::Nothing | PresentedCredential::Session
+                if is_send && !is_closed(self.server, self.mounted) =>
+            {
                 self.server.callers.anonymous()
             }
-            Shown::Nothing => return Err(nobody("authentication is required")),
-            Shown::Session => return Err(nobody("a browser session's token is not taken here")),
+            PresentedCredential::Nothing => return Err(unauthenticated("authentication is required")),
+            PresentedCredential::Session => return Err(unauthenticated("a browser session's token is not taken here")),
         };
         log.caller = Some(caller.name.clone());
         if let Some(throttle) = throttle {
@@ -254,24 +260,26 @@ impl<'a> Desk<'a> {
     /// Carries out a call for whoever shows this, and says in whose workspace.
     async fn perform(
         &self,
-        shown: Shown,
+        shown: PresentedCredential,
         mut effective: EffectiveCall,
         body: &[u8],
         log: &mut RequestLog,
     ) -> Result<(CallContext<'a>, Done, Arc<str>), Fault> {
         let caller = match (shown, sent(&mut effective.call)) {
-            (Shown::Caller(caller), Some(send)) => {
+            (PresentedCredential::Caller(caller), Some(send)) => {
                 self.admit(send, Some(&caller)).await?;
                 caller
             }
-            (Shown::Caller(caller), None) => caller,
-            (Shown::Nothing | Shown::Session, Some(send)) => {
+            (PresentedCredential::Caller(caller), None) => caller,
+            (PresentedCredential::Nothing | PresentedCredential::Session, Some(send)) => {
                 let needs = self.admit(send, None).await?;
                 let nobody = Caller::anonymous();
                 let tenant = needs.workspace.unwrap_or_else(|| nobody.tenant.clone());
                 Arc::new(Caller { tenant, ..nobody })
             }
-            (Shown::Nothing | Shown::Session, None) => return Err(nobody("authentication is required")),
+            (PresentedCredential::Nothing | PresentedCredential::Session, None) => {
+                return Err(unauthenticated("authentication is required"));
+            }
         };
         let asked = CallContext {
             server: self.server,
@@ -298,7 +306,7 @@ impl<'a> Desk<'a> {
         let needs = admit(self.aly, send, caller, None).await?;
         if let Some(config) = &send.push {
             if caller.is_none() {
-                return Err(nobody("push configs need a token of the workspace"));
+                return Err(unauthenticated("push configs need a token of the workspace"));
             }
             check_url(config).map_err(|fault| Fault { kind: Kind::PushNotSupported, ..fault })?;
         }
@@ -335,15 +343,15 @@ impl<'a> Desk<'a> {
                 Ok(PushAnswer::List { configs: Vec::new(), next_page_token: String::new() })
             }
             PushCall::List { .. } => engine.push(place, call).await,
-            PushCall::Get { .. } | PushCall::Delete { .. } if settled => Err(no_config()),
+            PushCall::Get { .. } | PushCall::Delete { .. } if settled => Err(config_not_found()),
             PushCall::Get { id, .. } => {
                 let found = named(self.configs(place, &task).await?, &id);
-                found.into_iter().next().map(PushAnswer::Config).ok_or_else(no_config)
+                found.into_iter().next().map(PushAnswer::Config).ok_or_else(config_not_found)
             }
             PushCall::Delete { id, .. } => {
                 let found = named(self.configs(place, &task).await?, &id);
                 if found.is_empty() {
-                    return Err(no_config());
+                    return Err(config_not_found());
                 }
                 for id in found.into_iter().filter_map(|config| config.id) {
                     engine.push(place, PushCall::Delete { task: task.clone(), id }).await?;
@@ -390,15 +398,15 @@ impl<'a> Desk<'a> {
 
 /// What a message to the store agent needs of its sender, who has it; `None` is a stranger.
 pub(crate) async fn admit(
-    aly: &Aly,
+    aly: &StoreAgentSettings,
     send: &Send,
     caller: Option<&Caller>,
     task: Option<&Task>,
 ) -> Result<Needs, Fault> {
-    let needs = aly.storekeeper.needs(task, &send.message).await?;
+    let needs = aly.admission.needs(task, &send.message).await?;
     if let Some(scope) = needs.scope {
         let Some(caller) = caller else {
-            return Err(nobody(&format!("this skill needs a token of the workspace with the scope {scope}")));
+            return Err(unauthenticated(&format!("this skill needs a token of the workspace with the scope {scope}")));
         };
         if !covers(&caller.scopes, scope) {
             let message = format!("the token is not good for {scope}; ask for one with that scope");
@@ -420,13 +428,17 @@ pub(crate) fn is_closed(server: &Server, mounted: &Mounted) -> bool {
 }
 
 /// Who shows these.
-pub(crate) async fn identify(server: &Server, oauth: &Oauth, headers: &HeaderMap) -> Result<Shown, Fault> {
-    let Some(bearer) = bearer(headers) else { return Ok(Shown::Nothing) };
+pub(crate) async fn identify(
+    server: &Server,
+    oauth: &Oauth,
+    headers: &HeaderMap,
+) -> Result<PresentedCredential, Fault> {
+    let Some(bearer) = bearer(headers) else { return Ok(PresentedCredential::Nothing) };
     if callers::jwt::is_token(bearer) {
-        return Ok(Shown::Session);
+        return Ok(PresentedCredential::Session);
     }
     if let Some(caller) = oauth.identify(&server.callers, bearer).await? {
-        return Ok(Shown::Caller(caller));
+        return Ok(PresentedCredential::Caller(caller));
     }
     // Keys of the server itself are of a tenant, too.
     let mut only = HeaderMap::new();
@@ -434,9 +446,9 @@ pub(crate) async fn identify(server: &Server, oauth: &Oauth, headers: &HeaderMap
         only.insert(AUTHORIZATION, value.clone());
     }
     match server.callers.identify(&only).await {
-        Ok(caller) => Ok(Shown::Caller(caller)),
+        Ok(caller) => Ok(PresentedCredential::Caller(caller)),
         Err(fault) if fault.kind == Kind::Unauthenticated => {
-            Err(nobody("the token is not known here, has expired or was revoked"))
+            Err(unauthenticated("the token is not known here, has expired or was revoked"))
         }
         Err(fault) => Err(fault),
     }
@@ -452,11 +464,11 @@ fn sent(call: &mut Call) -> Option<&mut Send> {
     }
 }
 
-pub(crate) fn nobody(why: &str) -> Fault {
+pub(crate) fn unauthenticated(why: &str) -> Fault {
     Fault::new(Kind::Unauthenticated, format!("{why}: send Authorization: Bearer and an OAuth access token or API key"))
 }
 
-fn no_config() -> Fault {
+fn config_not_found() -> Fault {
     Fault::new(Kind::TaskNotFound, "the task has no such push config; list them to see which there are")
 }
 
@@ -511,27 +523,29 @@ fn signed(mut response: Response) -> Response {
 /// The card of the shop that the host is, else the platform's.
 pub(crate) async fn card(server: &Arc<Server>, head: &request::Parts, log: &mut RequestLog) -> Response {
     (log.operation, log.dialect) = ("card", aly::NAME);
-    let Some(desk) = Desk::open(server, head) else { return rest::nothing_at(head.uri.path(), head, log) };
-    match desk.shop().await {
-        Ok(shop) => signed(desk.card(shop.as_ref())),
-        Err(fault) => signed(desk.rest_fault(&fault, Operation::Unknown, log)),
+    let Some(request) = StoreAgentRequest::open(server, head) else {
+        return rest::nothing_at(head.uri.path(), head, log);
+    };
+    match request.shop().await {
+        Ok(shop) => signed(request.card(shop.as_ref())),
+        Err(fault) => signed(request.rest_fault(&fault, Operation::Unknown, log)),
     }
 }
 
 /// The card of the shop that the host is, if it is one's: at the origin, where others have theirs.
 pub(crate) async fn shop_card(server: &Arc<Server>, head: &request::Parts, log: &mut RequestLog) -> Option<Response> {
-    let desk = Desk::open(server, head)?;
-    match desk.shop().await {
+    let request = StoreAgentRequest::open(server, head)?;
+    match request.shop().await {
         Ok(None) => None,
         Ok(shop) => {
             (log.operation, log.dialect) = ("card", aly::NAME);
-            Some(signed(desk.card(shop.as_ref())))
+            Some(signed(request.card(shop.as_ref())))
         }
-        Err(fault) => Some(signed(desk.rest_fault(&fault, Operation::Unknown, log))),
+        Err(fault) => Some(signed(request.rest_fault(&fault, Operation::Unknown, log))),
     }
 }
 
-impl Desk<'_> {
+impl StoreAgentRequest<'_> {
     fn host(&self) -> String {
         let base = self.server.cards.base_url(&self.server.settings, self.head);
         Url::parse(&base).ok().and_then(|url| url.host_str().map(str::to_ascii_lowercase)).unwrap_or_default()
@@ -539,7 +553,7 @@ impl Desk<'_> {
 
     async fn shop(&self) -> Result<Option<(crate::admission::ShopCard, String)>, Fault> {
         let host = self.host();
-        let shop = self.aly.storekeeper.shop(&host).await?;
+        let shop = self.aly.admission.shop(&host).await?;
         Ok(shop.map(|shop| (shop, host)))
     }
 
@@ -548,24 +562,24 @@ impl Desk<'_> {
         let mount = if self.head.uri.path().starts_with("/aly/") { "/aly" } else { "" };
         let base = format!("{issuer}{mount}");
         let profile = self.server.engine.profile(&self.mounted.agent);
-        let skills = profile.iter().flat_map(|profile| &profile.skills).map(|skill| card::Skill {
+        let skills = profile.iter().flat_map(|profile| &profile.skills).map(|skill| card::CardSkill {
             id: &skill.id,
             name: &skill.name,
             description: &skill.description,
             tags: &skill.tags,
-            examples: match self.aly.storekeeper.example(&skill.id) {
+            examples: match self.aly.admission.example(&skill.id) {
                 Some(example) => vec![example],
                 None => skill.examples.iter().map(String::as_str).collect(),
             },
-            scope: self.aly.storekeeper.scope(&skill.id),
+            scope: self.aly.admission.scope(&skill.id),
         });
-        let card = card::card(&card::Facts {
+        let card = card::card(&card::StoreCardFacts {
             base: &base,
             issuer: &issuer,
             platform: &self.aly.platform,
             description: profile.as_deref().map_or("", |profile| &profile.description),
             version: profile.as_deref().map_or("1.0.0", |profile| &profile.version),
-            shop: shop.map(|(shop, host)| card::Shop {
+            shop: shop.map(|(shop, host)| card::CardShop {
                 slug: &shop.slug,
                 title: &shop.title,
                 host,

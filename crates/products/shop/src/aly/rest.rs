@@ -20,7 +20,7 @@ shape! {
 
 /// A request that has a place here.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Route {
+pub struct AlyRoute {
     pub operation: Operation,
     /// The params stand in an envelope.
     enveloped: bool,
@@ -41,14 +41,14 @@ const ROUTES: &[&str] = &[
 ];
 
 /// Finds the route of a path below the interface's base.
-pub fn route(verb: &str, path: &str, query: Option<&str>) -> Result<Route, Fault> {
+pub fn route(verb: &str, path: &str, query: Option<&str>) -> Result<AlyRoute, Fault> {
     let unknown = || route::unknown(path, ROUTES);
     let inside = path.strip_prefix('/').ok_or_else(unknown)?;
     let segments: Vec<&str> = inside.strip_suffix('/').unwrap_or(inside).split('/').collect();
     let enveloped = segments == ["streaming"];
     let places = if enveloped { Some(only("POST", Operation::Stream)) } else { places(&segments)? };
     let operation = route::choose(places.ok_or_else(unknown)?, verb)?;
-    Ok(Route { operation, enveloped, reads_body: verb == "POST", query: query.map(str::to_owned) })
+    Ok(AlyRoute { operation, enveloped, reads_body: verb == "POST", query: query.map(str::to_owned) })
 }
 
 fn places(segments: &[&str]) -> Result<Option<Vec<VerbOperation<Operation>>>, Fault> {
@@ -91,10 +91,10 @@ fn task_of(segment: &str) -> Result<String, Fault> {
     id_of(segment).map(|id| own_id(&id))
 }
 
-impl Route {
+impl AlyRoute {
     /// Makes the call. `body` is ignored where the verb has none.
     pub fn decode(self, body: &str, limits: &Limits) -> Result<Decoded, Fault> {
-        let Route { operation, enveloped, reads_body: _, query } = self;
+        let AlyRoute { operation, enveloped, reads_body: _, query } = self;
         let call = match operation {
             Operation::Send => Call::Send(Box::new(decode::sent(body, "body", limits)?)),
             Operation::Stream if enveloped => {
@@ -137,7 +137,7 @@ impl Route {
     }
 }
 
-impl wire::Routed for Route {
+impl wire::Routed for AlyRoute {
     fn reads_body(&self) -> bool {
         self.reads_body
     }
@@ -148,7 +148,7 @@ impl wire::Routed for Route {
         (&self.operation).into()
     }
     fn decode(self: Box<Self>, body: &str, limits: &Limits) -> Result<Decoded, Fault> {
-        Route::decode(*self, body, limits)
+        AlyRoute::decode(*self, body, limits)
     }
 }
 

@@ -10,8 +10,10 @@ use serde::Deserialize;
 use url::{Host, Url};
 
 use super::makers::Maker;
-use super::rows::{self, Client};
-use super::{Error, Oauth, SECRET, TRIES, after, covers, draw, print, same, scopes, secret, too_busy};
+use super::records::{self, OauthClient};
+use super::{
+    ATTEMPTS, Error, Oauth, SECRET, after, constant_time_eq, covers, draw, scopes, secret, secret_hash, too_busy,
+};
 use gateway::callers::Callers;
 
 pub(super) const CODE_GRANT: &str = "authorization_code";
@@ -29,8 +31,8 @@ const DAY_S: u32 = 24 * 3_600;
 
 /// What a client says of itself (RFC 7591).
 #[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Metadata {
+#[serde(default, expecting = "struct Metadata")] // part of an answer to clients
+pub(super) struct ClientMetadata {
     client_name: Option<String>,
     redirect_uris: Vec<String>,
     grant_types: Option<Vec<String>>,
@@ -41,13 +43,13 @@ pub(super) struct Metadata {
 
 /// A client as it is told of once, with its secret.
 pub(super) struct Registered {
-    pub(super) client: Client,
+    pub(super) client: OauthClient,
     pub(super) secret: Option<String>,
 }
 
 /// How a client shows who it is.
 #[derive(Debug, Default)]
-pub(super) struct Shown {
+pub(super) struct ClientCredentials {
     pub(super) id: Option<String>,
     pub(super) secret: Option<String>,
 }
@@ -58,7 +60,11 @@ fn metadata(description: impl Into<String>) -> Error {
 
 impl Oauth {
     /// Takes a client in; for the workspace of whoever shows a key, else for anybody's.
-    pub(super) async fn register(&self, said: Metadata, by: Option<(Arc<Caller>, Maker)>) -> Result<Registered, Error> {
+    pub(super) async fn register(
+        &self,
+        said: ClientMetadata,
+        by: Option<(Arc<Caller>, Maker)>,
+    ) -> Result<Registered, Error> {
         let method = said.token_endpoint_auth_method.unwrap_or_else(|| "client_secret_basic".into());
         if !METHODS.contains(&&*method) {
             return Err(metadata(format!("token_endpoint_auth_method is one of {}", METHODS.join(", "))));
@@ -103,9 +109,9 @@ impl Oauth {
             return Err(metadata(format!("client_name is at most {NAME_BYTES} bytes of printable text")));
         }
         let own_secret = if method == "none" { None } else { Some(secret(SECRET)?) };
-        let client = Client {
+        let client = OauthClient {
             id: format!("client_{}", URL_SAFE_NO_PAD.encode(draw::<16>()?)).into(),
-            secret: own_secret.as_deref().map(print),
+            secret: own_secret.as_deref().map(secret_hash),
             method,
             name,
             redirects: said.redirect_uris,
@@ -118,7 +124,7 @@ impl Oauth {
             gives_way: after(self.now(), self.rules.idle_s),
         };
         self.make_room(&client).await?;
-        if self.keep(vec![rows::put_client(&client, Expect::Absent)]).await? {
+        if self.keep(vec![records::put_client(&client, Expect::Absent)]).await? {
             Ok(Registered { client, secret: own_secret })
         } else {
             Err(too_busy().into())
@@ -126,20 +132,20 @@ impl Oauth {
     }
 
     /// Anybody may register, so there are only so many of those; one without a token gives way after a while.
-    async fn make_room(&self, client: &Client) -> Result<(), Error> {
+    async fn make_room(&self, client: &OauthClient) -> Result<(), Error> {
         let list = match &client.workspace {
-            Some(workspace) => rows::of_workspace(workspace),
-            None => rows::ANYBODYS.into(),
+            Some(workspace) => records::of_workspace(workspace),
+            None => records::SELF_REGISTERED.into(),
         };
-        for _ in 0..TRIES {
-            let (_, all) = self.list::<Client>(rows::CLIENT, list.clone(), 1).await?;
+        for _ in 0..ATTEMPTS {
+            let (_, all) = self.list::<OauthClient>(records::CLIENT, list.clone(), 1).await?;
             if all < self.rules.clients {
                 return Ok(());
             }
-            let (idle, _) = self.list::<Client>(rows::CLIENT, rows::IDLE.into(), 1).await?;
+            let (idle, _) = self.list::<OauthClient>(records::CLIENT, records::IDLE.into(), 1).await?;
             match idle.first() {
                 Some((idle, version)) if idle.gives_way <= self.now() && client.workspace.is_none() => {
-                    self.keep(vec![rows::remove(rows::CLIENT, &idle.id, Expect::Version(*version))]).await?;
+                    self.keep(vec![records::remove(records::CLIENT, &idle.id, Expect::Version(*version))]).await?;
                 }
                 Some(_) | None => break,
             }
@@ -149,36 +155,40 @@ impl Oauth {
     }
 
     /// A client is about to get a token: it stays for longer than that is good. Written down once a day at most.
-    pub(super) async fn stays(&self, client: &(Client, u64)) -> Result<(), Error> {
+    pub(super) async fn extend_client(&self, client: &(OauthClient, u64)) -> Result<(), Error> {
         let (client, version) = client;
         let life_s = self.rules.refresh_s.max(self.rules.access_s);
         if client.gives_way >= after(self.now(), life_s.saturating_add(DAY_S)) {
             return Ok(());
         }
         let gives_way = after(self.now(), life_s.saturating_add(2 * DAY_S));
-        let client = Client { gives_way, ..client.clone() };
+        let client = OauthClient { gives_way, ..client.clone() };
         // Whoever was faster wrote the same.
-        self.keep(vec![rows::put_client(&client, Expect::Version(*version))]).await?;
+        self.keep(vec![records::put_client(&client, Expect::Version(*version))]).await?;
         Ok(())
     }
 
-    pub(super) async fn client(&self, id: &str) -> Result<Option<(Client, u64)>, Error> {
+    pub(super) async fn client(&self, id: &str) -> Result<Option<(OauthClient, u64)>, Error> {
         // No id of ours is longer.
         if id.len() > 64 {
             return Ok(None);
         }
-        Ok(self.read(rows::CLIENT, id).await?)
+        Ok(self.read(records::CLIENT, id).await?)
     }
 
     /// The client that shows itself, if it is who it says.
-    pub(super) async fn authenticate(&self, callers: &Callers, shown: &Shown) -> Result<(Client, u64), Error> {
+    pub(super) async fn authenticate(
+        &self,
+        callers: &Callers,
+        shown: &ClientCredentials,
+    ) -> Result<(OauthClient, u64), Error> {
         let Some(id) = &shown.id else {
             return Err(Error::client("client_id is missing: say who you are by HTTP Basic or in the form"));
         };
         let wrong = || Error::client("the client is not known here, or its secret is another");
         let (client, version) = self.client(id).await?.ok_or_else(wrong)?;
         let is_it = match (&client.secret, &shown.secret) {
-            (Some(kept), Some(shown)) => same(kept, &print(shown)),
+            (Some(kept), Some(shown)) => constant_time_eq(kept, &secret_hash(shown)),
             (None, None) => true,
             // A public one has nothing to show; some send an empty secret.
             (None, Some(shown)) => shown.is_empty(),
@@ -189,7 +199,7 @@ impl Oauth {
     }
 }
 
-impl Client {
+impl OauthClient {
     /// Whether people may be sent back there. On loopback any port will do: a program takes the one it gets.
     pub(super) fn returns_to(&self, uri: &str) -> bool {
         let portless = |text: &str| {

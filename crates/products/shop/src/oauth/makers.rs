@@ -9,13 +9,13 @@ use std::sync::Arc;
 use model::{Caller, Expect, Fault, RecordQuery, Time};
 use serde::{Deserialize, Serialize};
 
-use super::rows::{self, Client, Code, Grant, Key};
-use super::{NAMED, Oauth, hex, opened, same, unread};
+use super::records::{self, ApiKey, AuthorizationCode, Grant, OauthClient};
+use super::{CALLER_PREFIX, Oauth, constant_time_eq, decode_record, hex, store_fault};
 use gateway::callers::{Callers, Source};
 use gateway::links::unhex;
 
 /// Records read at a time where all of them are walked.
-const WALKED: u32 = 200;
+const PAGE: u32 = 200;
 
 /// The key that something was made with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,7 +40,7 @@ impl Maker {
         }
     }
 
-    fn is_key(&self, revoked: Revoked<'_>) -> bool {
+    fn is_key(&self, revoked: RevokedKey<'_>) -> bool {
         match self {
             Maker::Workspace { id, .. } => revoked.kind == KeyKind::Workspace && **id == *revoked.id,
             Maker::Operator { id, .. } => revoked.kind == KeyKind::Operator && **id == *revoked.id,
@@ -51,7 +51,7 @@ impl Maker {
 
 /// A key that is not good any more.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Revoked<'a> {
+pub(crate) struct RevokedKey<'a> {
     pub(crate) kind: KeyKind,
     pub(crate) workspace: &'a str,
     pub(crate) id: &'a str,
@@ -66,14 +66,14 @@ pub(crate) enum KeyKind {
 
 /// How much ended with a key or a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Ended {
+pub struct RevocationCounts {
     pub clients: u64,
     pub grants: u64,
 }
 
 /// A client as operators see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClientShown {
+pub struct ClientSummary {
     pub id: Arc<str>,
     pub name: String,
     /// The workspace that registered it; `None` registered itself.
@@ -86,7 +86,7 @@ pub struct ClientShown {
 
 /// A grant as operators see it: without its tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GrantShown {
+pub struct GrantSummary {
     pub id: String,
     pub client: Arc<str>,
     pub workspace: Arc<str>,
@@ -97,19 +97,19 @@ pub struct GrantShown {
     pub expires_at: Time,
 }
 
-impl From<Client> for ClientShown {
-    fn from(client: Client) -> ClientShown {
+impl From<OauthClient> for ClientSummary {
+    fn from(client: OauthClient) -> ClientSummary {
         let made_with = client.maker.as_ref().map(Maker::shown);
-        let Client { id, name, workspace, scopes, redirects, made, .. } = client;
-        ClientShown { id, name, workspace, made_with, scopes, redirects, made_at: made }
+        let OauthClient { id, name, workspace, scopes, redirects, made, .. } = client;
+        ClientSummary { id, name, workspace, made_with, scopes, redirects, made_at: made }
     }
 }
 
-impl From<Grant> for GrantShown {
-    fn from(grant: Grant) -> GrantShown {
+impl From<Grant> for GrantSummary {
+    fn from(grant: Grant) -> GrantSummary {
         let (made_with, expires_at) = (grant.maker.as_ref().map(Maker::shown), grant.expires());
         let Grant { id, client, workspace, subject, scopes, made, .. } = grant;
-        GrantShown { id, client, workspace, subject, made_with, scopes, made_at: made, expires_at }
+        GrantSummary { id, client, workspace, subject, made_with, scopes, made_at: made, expires_at }
     }
 }
 
@@ -138,13 +138,13 @@ impl Oauth {
     async fn is_good(&self, callers: &Callers, maker: &Maker) -> Result<bool, Fault> {
         match maker {
             Maker::Workspace { id, hash } => {
-                let (found, now) = (self.read::<Key>(rows::KEY, hash).await?, self.now());
+                let (found, now) = (self.read::<ApiKey>(records::KEY, hash).await?, self.now());
                 Ok(found.is_some_and(|(key, _)| key.id == *id && key.expires.is_none_or(|end| end > now)))
             }
             Maker::Operator { hash, .. } => Ok(unhex(hash).is_some_and(|hash| callers.has_operators_key(&hash))),
             Maker::Config { tenant, name, tag } => {
                 for hash in callers.config_keys(tenant, name) {
-                    if same(&self.tag(&hash).await?, tag) {
+                    if constant_time_eq(&self.tag(&hash).await?, tag) {
                         return Ok(true);
                     }
                 }
@@ -154,7 +154,7 @@ impl Oauth {
     }
 
     /// Whether the maker of a client is good. Clients of before makers were written down have none: operators remove them.
-    pub(super) async fn is_client_good(&self, callers: &Callers, client: &Client) -> Result<bool, Fault> {
+    pub(super) async fn is_client_good(&self, callers: &Callers, client: &OauthClient) -> Result<bool, Fault> {
         match &client.maker {
             Some(maker) => self.is_good(callers, maker).await,
             None => Ok(true),
@@ -162,7 +162,7 @@ impl Oauth {
     }
 
     /// Whether what a code stands for is still given.
-    pub(super) async fn is_code_good(&self, callers: &Callers, code: &Code) -> Result<bool, Fault> {
+    pub(super) async fn is_code_good(&self, callers: &Callers, code: &AuthorizationCode) -> Result<bool, Fault> {
         match &code.maker {
             Some(maker) => self.is_good(callers, maker).await,
             None => self.is_subject_good(callers, &code.workspace, &code.subject).await,
@@ -172,7 +172,7 @@ impl Oauth {
     /// Whether a grant holds: its client is there, and the keys that both were made with are good.
     pub(super) async fn holds(&self, callers: &Callers, grant: &Grant) -> Result<bool, Fault> {
         let client = async {
-            match self.read::<Client>(rows::CLIENT, &grant.client).await? {
+            match self.read::<OauthClient>(records::CLIENT, &grant.client).await? {
                 // What the client was made with is the maker of its own grants: one look is enough.
                 Some((client, _)) if client.maker == grant.maker => Ok(true),
                 Some((client, _)) => self.is_client_good(callers, &client).await,
@@ -196,38 +196,38 @@ impl Oauth {
             return Ok(true);
         }
         let now = self.now();
-        let (keys, _) = self.list::<Key>(rows::KEY, rows::of_workspace(workspace), self.rules.keys).await?;
+        let (keys, _) = self.list::<ApiKey>(records::KEY, records::of_workspace(workspace), self.rules.keys).await?;
         Ok(keys.iter().any(|(key, _)| *key.id == *subject && key.expires.is_none_or(|end| end > now)))
     }
 
     /// Removes what was made with a key. It is not good any more already: this makes it gone.
-    pub(crate) async fn end_made_with(&self, revoked: Revoked<'_>) -> Result<Ended, Fault> {
+    pub(crate) async fn end_made_with(&self, revoked: RevokedKey<'_>) -> Result<RevocationCounts, Fault> {
         let made = |maker: &Option<Maker>| maker.as_ref().is_some_and(|maker| maker.is_key(revoked));
         let mut clients: Vec<Arc<str>> = Vec::new();
-        let workspace = rows::of_workspace(revoked.workspace);
-        self.walk(rows::CLIENT, &workspace, |client: Client| {
+        let workspace = records::of_workspace(revoked.workspace);
+        self.walk(records::CLIENT, &workspace, |client: OauthClient| {
             if made(&client.maker) {
                 clients.push(client.id);
             }
         })
         .await?;
         for id in &clients {
-            self.keep(vec![rows::remove(rows::CLIENT, id, Expect::Any)]).await?;
+            self.keep(vec![records::remove(records::CLIENT, id, Expect::Any)]).await?;
         }
         let named = |grant: &Grant| {
             let is_of = *grant.workspace == *revoked.workspace && *grant.subject == *revoked.id;
             revoked.kind == KeyKind::Workspace && grant.maker.is_none() && is_of
         };
         let grants = self.end_grants(|grant| made(&grant.maker) || named(grant) || clients.contains(&grant.client));
-        Ok(Ended { grants: grants.await?, clients: clients.len() as u64 })
+        Ok(RevocationCounts { grants: grants.await?, clients: clients.len() as u64 })
     }
 
     /// The clients that a workspace registered, or those that registered themselves, and how many there are in all; the
     /// newest first.
-    pub async fn clients(&self, workspace: Option<&str>, limit: usize) -> Result<(Vec<ClientShown>, usize), Fault> {
-        let list = workspace.map_or_else(|| rows::ANYBODYS.to_owned(), rows::of_workspace);
+    pub async fn clients(&self, workspace: Option<&str>, limit: usize) -> Result<(Vec<ClientSummary>, usize), Fault> {
+        let list = workspace.map_or_else(|| records::SELF_REGISTERED.to_owned(), records::of_workspace);
         let (mut shown, mut all) = (Vec::new(), 0);
-        self.walk(rows::CLIENT, &list, |client: Client| {
+        self.walk(records::CLIENT, &list, |client: OauthClient| {
             all += 1;
             if shown.len() < limit {
                 shown.push(client.into());
@@ -238,13 +238,13 @@ impl Oauth {
     }
 
     /// Removes a client, with everything it was given; `None` if there is no such client.
-    pub async fn remove_client(&self, id: &str) -> Result<Option<Ended>, Fault> {
-        if self.read::<Client>(rows::CLIENT, id).await?.is_none() {
+    pub async fn remove_client(&self, id: &str) -> Result<Option<RevocationCounts>, Fault> {
+        if self.read::<OauthClient>(records::CLIENT, id).await?.is_none() {
             return Ok(None);
         }
-        self.keep(vec![rows::remove(rows::CLIENT, id, Expect::Any)]).await?;
+        self.keep(vec![records::remove(records::CLIENT, id, Expect::Any)]).await?;
         let grants = self.end_grants(|grant| *grant.client == *id).await?;
-        Ok(Some(Ended { clients: 1, grants }))
+        Ok(Some(RevocationCounts { clients: 1, grants }))
     }
 
     /// The grants of a workspace and of a client, or all of them, and how many there are; those that end first come first.
@@ -254,11 +254,11 @@ impl Oauth {
         workspace: Option<&str>,
         client: Option<&str>,
         limit: usize,
-    ) -> Result<(Vec<GrantShown>, usize), Fault> {
+    ) -> Result<(Vec<GrantSummary>, usize), Fault> {
         let now = self.now();
         let fits = |wanted: Option<&str>, is: &str| wanted.is_none_or(|wanted| wanted == is);
         let (mut shown, mut all) = (Vec::new(), 0);
-        self.walk(rows::GRANT, rows::BY_END, |grant: Grant| {
+        self.walk(records::GRANT, records::BY_END, |grant: Grant| {
             if fits(workspace, &grant.workspace) && fits(client, &grant.client) && grant.expires() > now {
                 all += 1;
                 if shown.len() < limit {
@@ -272,7 +272,7 @@ impl Oauth {
 
     /// Ends a grant; `false` if there is no such grant.
     pub async fn remove_grant(&self, id: &str) -> Result<bool, Fault> {
-        if self.read::<Grant>(rows::GRANT, id).await?.is_none() {
+        if self.read::<Grant>(records::GRANT, id).await?.is_none() {
             return Ok(false);
         }
         self.end(id).await.map(|()| true)
@@ -281,7 +281,7 @@ impl Oauth {
     /// Ends all grants that fit, and says how many. Every grant is in the list by its end.
     async fn end_grants(&self, fits: impl Fn(&Grant) -> bool) -> Result<u64, Fault> {
         let mut over: Vec<String> = Vec::new();
-        self.walk(rows::GRANT, rows::BY_END, |grant: Grant| {
+        self.walk(records::GRANT, records::BY_END, |grant: Grant| {
             if fits(&grant) {
                 over.push(grant.id);
             }
@@ -297,12 +297,11 @@ impl Oauth {
     async fn walk<R: ledger::Row>(&self, kind: &'static str, list: &str, mut show: impl FnMut(R)) -> Result<(), Fault> {
         let mut after = None;
         loop {
-            let query =
-                RecordQuery { kind: kind.into(), list: list.into(), after, skip: 0, limit: WALKED, count: false };
-            let page = self.engine.store().records(query).await.map_err(unread)?;
+            let query = RecordQuery { kind: kind.into(), list: list.into(), after, skip: 0, limit: PAGE, count: false };
+            let page = self.engine.store().records(query).await.map_err(store_fault)?;
             after = page.records.last().map(|(record, rank)| (*rank, record.key.clone()));
             for (record, _) in &page.records {
-                show(opened::<R>(record)?.0);
+                show(decode_record::<R>(record)?.0);
             }
             if !page.more {
                 return Ok(());
@@ -313,5 +312,5 @@ impl Oauth {
 
 /// The name of a key's caller as a grant has it.
 pub(super) fn subject_of(caller: &Caller) -> Arc<str> {
-    caller.name.strip_prefix(NAMED).unwrap_or(&caller.name).into()
+    caller.name.strip_prefix(CALLER_PREFIX).unwrap_or(&caller.name).into()
 }

@@ -20,7 +20,7 @@ mod grants;
 mod keys;
 mod makers;
 mod page;
-mod rows;
+mod records;
 
 use std::sync::Arc;
 
@@ -32,15 +32,15 @@ use model::ports::store::{Conflict, StoreError};
 use model::{Caller, Fault, Kind, Record, RecordChange, RecordPage, RecordQuery, Time};
 use subtle::ConstantTimeEq;
 
-pub use keys::{KeyShown, NewKey};
-pub use makers::{ClientShown, Ended, GrantShown};
-pub(crate) use makers::{KeyKind, Revoked};
+pub use keys::{ApiKeySummary, NewApiKey};
+pub use makers::{ClientSummary, GrantSummary, RevocationCounts};
+pub(crate) use makers::{KeyKind, RevokedKey};
 
 use gateway::callers::{self, Callers};
 use gateway::links::Links;
 
 /// What callers with a token of ours are named, so that they never meet others.
-pub(crate) const NAMED: &str = "oauth:";
+pub(crate) const CALLER_PREFIX: &str = "oauth:";
 
 const ACCESS: &str = "aly_oauth_";
 const REFRESH: &str = "aly_refresh_";
@@ -49,11 +49,11 @@ const SECRET: &str = "aly_secret_";
 const KEY: &str = "aly_";
 
 /// How often a change is tried again that others were faster with.
-const TRIES: usize = 8;
+const ATTEMPTS: usize = 8;
 
 /// How long things are good for, and how many of them there may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rules {
+pub struct OauthRules {
     /// Access tokens.
     pub access_s: u32,
     /// Refresh tokens, each from its own beginning.
@@ -72,9 +72,9 @@ pub struct Rules {
     pub idle_s: u32,
 }
 
-impl Default for Rules {
-    fn default() -> Rules {
-        Rules {
+impl Default for OauthRules {
+    fn default() -> OauthRules {
+        OauthRules {
             access_s: 3_600,
             refresh_s: 30 * 24 * 3_600,
             code_s: 600,
@@ -91,7 +91,7 @@ impl Default for Rules {
 #[derive(Clone)]
 pub struct Oauth {
     engine: Engine,
-    rules: Rules,
+    rules: OauthRules,
     /// Has the key that tags of secrets are made with.
     links: Links,
 }
@@ -137,7 +137,7 @@ impl From<Unmoved> for Error {
 }
 
 impl Oauth {
-    pub fn new(engine: Engine, rules: Rules) -> Oauth {
+    pub fn new(engine: Engine, rules: OauthRules) -> Oauth {
         let links = Links::new(engine.store().clone(), engine.sealer().cloned());
         Oauth { engine, rules, links }
     }
@@ -155,15 +155,15 @@ impl Oauth {
     }
 
     async fn read<R: Row>(&self, kind: &'static str, key: &str) -> Result<Option<(R, u64)>, Fault> {
-        let found = self.engine.store().record(kind.into(), key.into()).await.map_err(unread)?;
-        found.map(|record| opened(&record)).transpose()
+        let found = self.engine.store().record(kind.into(), key.into()).await.map_err(store_fault)?;
+        found.map(|record| decode_record(&record)).transpose()
     }
 
     /// The first so many of a list: highest rank first.
     async fn list<R: Row>(&self, kind: &'static str, list: String, limit: u32) -> Result<(Vec<(R, u64)>, u64), Fault> {
         let query = RecordQuery { kind: kind.into(), list: list.into(), after: None, skip: 0, limit, count: true };
-        let RecordPage { records, total, .. } = self.engine.store().records(query).await.map_err(unread)?;
-        let rows = records.iter().map(|(record, _)| opened(record)).collect::<Result<_, Fault>>()?;
+        let RecordPage { records, total, .. } = self.engine.store().records(query).await.map_err(store_fault)?;
+        let rows = records.iter().map(|(record, _)| decode_record(record)).collect::<Result<_, Fault>>()?;
         Ok((rows, total.unwrap_or_default()))
     }
 
@@ -177,11 +177,11 @@ impl Oauth {
     }
 }
 
-fn opened<R: Row>(record: &Record) -> Result<(R, u64), Fault> {
+fn decode_record<R: Row>(record: &Record) -> Result<(R, u64), Fault> {
     Ok((R::from_row(&record.body).map_err(Fault::internal)?, record.version))
 }
 
-fn unread(trouble: StoreError) -> Fault {
+fn store_fault(trouble: StoreError) -> Fault {
     match trouble {
         StoreError::Broken(_) => Fault::internal(trouble),
         StoreError::Full
@@ -211,7 +211,7 @@ fn secret(prefix: &str) -> Result<String, Fault> {
 }
 
 /// What is kept of a secret. It was drawn from 32 bytes, so a fast hash gives nothing away.
-fn print(secret: &str) -> String {
+fn secret_hash(secret: &str) -> String {
     hex(&callers::hash(secret))
 }
 
@@ -224,7 +224,7 @@ fn hex(bytes: &[u8]) -> String {
     text
 }
 
-fn same(one: &str, other: &str) -> bool {
+fn constant_time_eq(one: &str, other: &str) -> bool {
     one.as_bytes().ct_eq(other.as_bytes()).into()
 }
 

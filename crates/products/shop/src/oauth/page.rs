@@ -1,6 +1,6 @@
 //! The page where a person agrees: plain, without a script.
 
-use super::endpoints::Request;
+use super::endpoints::AuthorizationRequest;
 use web::html::{document, escaped, hidden};
 
 /// The fields of a request that come back with the answer.
@@ -19,7 +19,7 @@ const TITLE: &str = "Access to a workspace";
 
 /// Asks for a yes or a no; `said` is what was wrong with an answer before.
 pub(super) fn ask<'a>(
-    request: &Request,
+    request: &AuthorizationRequest,
     fields: impl Iterator<Item = &'a (String, String)>,
     nonce: &str,
     said: Option<&str>,

@@ -15,15 +15,15 @@ use std::sync::Arc;
 
 use futures_util::stream::{self, BoxStream, StreamExt};
 use model::ports::agent::{
-    Admission, Agent, AgentEvent, AgentMessage, ArtifactChunk, EndState, Profile, Restart, Skill as Offered, Turn,
+    Admission, Agent, AgentEvent, AgentMessage, ArtifactChunk, EndState, Profile, Restart, Skill as ProfileSkill, Turn,
     TurnEnd,
 };
 use model::{Fault, Inbound, Json, Message, Part, Role, Task};
 use sha2::{Digest, Sha256};
-use shop_rules::{Ending, Request, Skill, SkillReply, Unread, WorkspaceId, intent, reply};
+use shop_rules::{Ending, SkillReply, SkillRequest, SkillRequestError, StoreSkill, WorkspaceId, intent, reply};
 use tokio::sync::watch;
 
-use crate::service::{Caller, Error, Once, Shop};
+use crate::service::{Error, Once, Shop, WorkspaceCaller};
 
 /// The name it has where none is configured.
 pub const NAME: &str = "store";
@@ -38,12 +38,12 @@ pub struct StoreAgent {
 impl StoreAgent {
     /// For a front that asks [`Shop::admit`] before a task exists.
     pub fn guarded(counter: impl Into<ShopHandle>, name: &str) -> StoreAgent {
-        StoreAgent { counter: counter.into(), profile: profile(name, &Skill::ALL), guarded: true }
+        StoreAgent { counter: counter.into(), profile: profile(name, &StoreSkill::ALL), guarded: true }
     }
 
     /// For anybody: the public skills alone.
     pub fn public(counter: impl Into<ShopHandle>, name: &str) -> StoreAgent {
-        let public: Vec<Skill> = Skill::ALL.into_iter().filter(|skill| skill.scope().is_none()).collect();
+        let public: Vec<StoreSkill> = StoreSkill::ALL.into_iter().filter(|skill| skill.scope().is_none()).collect();
         StoreAgent { counter: counter.into(), profile: profile(name, &public), guarded: false }
     }
 }
@@ -80,11 +80,11 @@ impl From<Shop> for ShopHandle {
     }
 }
 
-fn profile(name: &str, skills: &[Skill]) -> Profile {
+fn profile(name: &str, skills: &[StoreSkill]) -> Profile {
     let modes = || vec!["text/plain".to_owned(), "application/json".to_owned()];
     let offered = skills.iter().map(|skill| {
         let (title, says, _) = skill.says();
-        Offered {
+        ProfileSkill {
             id: skill.name().to_owned(),
             name: title.to_owned(),
             description: says.to_owned(),
@@ -130,7 +130,7 @@ impl Agent for StoreAgent {
 }
 
 /// The request that the caller's messages of a task make together: what is missing in one may be in the next.
-pub(crate) fn conversation(task: Option<&Task>, next: Option<&Message>) -> Result<Request, Unread> {
+pub(crate) fn conversation(task: Option<&Task>, next: Option<&Message>) -> Result<SkillRequest, SkillRequestError> {
     let earlier = task.into_iter().flat_map(|task| &task.history).map(|message| &**message);
     let said = earlier.filter(|message| message.role == Role::User).chain(next);
     intent::read_all(said.map(|message| &message.parts[..]))
@@ -138,7 +138,7 @@ pub(crate) fn conversation(task: Option<&Task>, next: Option<&Message>) -> Resul
 
 async fn run(shop: &Shop, guarded: bool, turn: &Turn) -> Result<SkillReply, Error> {
     let request = conversation(Some(&turn.so_far), None)?;
-    let caller = Caller { workspace: WorkspaceId(turn.tenant.clone()), scopes: Arc::default() };
+    let caller = WorkspaceCaller { workspace: WorkspaceId(turn.tenant.clone()), scopes: Arc::default() };
     let once = Once { key: format!("turn/{}", turn.id), print: Sha256::digest(turn.id.to_string()).into() };
     shop.run_skill(guarded.then_some(&caller), &request, Some(once)).await
 }

@@ -8,9 +8,11 @@ use futures_util::future::try_join_all;
 use ledger::records::read_fault;
 use model::ports::store::Conflict;
 use model::{Expect, TextChange};
-use shop_rules::import::{self, Counted, Format};
+use shop_rules::import::{self, CatalogueFormat, Counted};
 use shop_rules::view::Stocked;
-use shop_rules::{Coupon, Move, Moves, Place, Product, ProductId, Site, Slug, Unit, Variant, Workspace, WorkspaceId};
+use shop_rules::{
+    Coupon, Move, Moves, Product, ProductId, Site, Slug, StockPlace, Unit, Variant, Workspace, WorkspaceId,
+};
 
 use crate::service::records::{self, Host};
 use crate::service::{Error, Shop, ShopEntity, secret};
@@ -158,7 +160,7 @@ impl Shop {
         let counted: Vec<Arc<str>> = products
             .iter()
             .flat_map(|product| product.variants.iter().filter(|v| v.counted).map(|v| unit(product, v)))
-            .map(|unit| unit.account(Place::Available))
+            .map(|unit| unit.account(StockPlace::Available))
             .collect();
         let left = if counted.is_empty() {
             Vec::new()
@@ -180,7 +182,7 @@ impl Shop {
 
     /// Takes a catalogue, whole if it is right and not at all if it is not: products that are there are changed, others made,
     /// and none is taken away. What is said of stock is how much is for sale from now on; what is set aside stays so.
-    pub async fn import(&self, slug: &Slug, format: Format, text: &str) -> Result<Imported, Error> {
+    pub async fn import(&self, slug: &Slug, format: CatalogueFormat, text: &str) -> Result<Imported, Error> {
         let site = self.site(slug).await?;
         let catalogue = import::read(&site, format, text, self.now()).map_err(Error::Catalogue)?;
         let mut imported = Imported::default();
@@ -238,7 +240,7 @@ impl Shop {
 
     /// The moves after which so much of each is available.
     async fn stock_to(&self, wanted: Vec<(Unit, u64)>) -> Result<Moves, Error> {
-        let accounts: Vec<Arc<str>> = wanted.iter().map(|(unit, _)| unit.account(Place::Available)).collect();
+        let accounts: Vec<Arc<str>> = wanted.iter().map(|(unit, _)| unit.account(StockPlace::Available)).collect();
         let left = if accounts.is_empty() {
             Vec::new()
         } else {
@@ -249,10 +251,10 @@ impl Shop {
             match wanted.cmp(&left) {
                 std::cmp::Ordering::Equal => None,
                 std::cmp::Ordering::Greater => {
-                    Some(Move { unit, from: Place::Outside, to: Place::Available, quantity: wanted - left })
+                    Some(Move { unit, from: StockPlace::Outside, to: StockPlace::Available, quantity: wanted - left })
                 }
                 std::cmp::Ordering::Less => {
-                    Some(Move { unit, from: Place::Available, to: Place::Outside, quantity: left - wanted })
+                    Some(Move { unit, from: StockPlace::Available, to: StockPlace::Outside, quantity: left - wanted })
                 }
             }
         });

@@ -6,11 +6,11 @@ use ledger::FreshKey;
 use ledger::records::unchanged;
 use model::ports::store::Conflict;
 use shop_rules::{
-    Buyer, CartToken, CheckoutInputs, ConfirmationToken, Order, Product, Session, SessionId, SessionStatus, Slug, Step,
-    Unit, checkout,
+    Buyer, CartToken, CheckoutInputs, CheckoutStep, ConfirmationToken, Order, Product, Session, SessionId,
+    SessionStatus, Slug, Unit, checkout,
 };
 
-use crate::service::carts::{ATTEMPTS, KeyScope, Made};
+use crate::service::carts::{ATTEMPTS, KeyScope, ShopKeyResult};
 use crate::service::records;
 use crate::service::{Error, Once, Shop, ShopEntity, secret};
 
@@ -24,7 +24,7 @@ pub struct OpenCheckout {
 }
 
 /// The error for goods or coupons that are used up.
-fn short(step: &Step, account: &str, on_it: i64) -> shop_rules::Error {
+fn short(step: &CheckoutStep, account: &str, on_it: i64) -> shop_rules::Error {
     let left = u64::try_from(on_it).unwrap_or_default();
     match Unit::of_account(account) {
         Some((Unit::Variant { product, variant, .. }, _)) => {
@@ -50,7 +50,7 @@ impl Shop {
         let site = self.site(slug).await?;
         let key = cart.key();
         let token_of =
-            |drawn: &str| Ok::<_, Error>(ConfirmationToken::draw(self.shared.secret.told(&["checkout", drawn])?));
+            |drawn: &str| Ok::<_, Error>(ConfirmationToken::draw(self.shared.secret.derive(&["checkout", drawn])?));
         let again = async |drawn: &str| {
             let token = token_of(drawn)?;
             match self.read_session(&token.session()).await? {
@@ -60,8 +60,10 @@ impl Shop {
         };
         let fresh = match self.once(&KeyScope::Token(&key), once.as_ref()).await? {
             Ok(fresh) => fresh,
-            Err(Made::Session { drawn }) => return again(&drawn).await,
-            Err(Made::Cart { .. } | Made::Changed | Made::Order) => return Err(Error::KeyReused),
+            Err(ShopKeyResult::Session { drawn }) => return again(&drawn).await,
+            Err(ShopKeyResult::Cart { .. } | ShopKeyResult::Changed | ShopKeyResult::Order) => {
+                return Err(Error::KeyReused);
+            }
         };
         let drawn = secret::draw_text()?;
         let token = token_of(&drawn)?;
@@ -85,8 +87,10 @@ impl Shop {
                 // The same request may have been faster.
                 Err(refusal) => {
                     return match self.once(&KeyScope::Token(&key), once.as_ref()).await? {
-                        Err(Made::Session { drawn }) => again(&drawn).await,
-                        Ok(_) | Err(Made::Cart { .. } | Made::Changed | Made::Order) => Err(refusal.into()),
+                        Err(ShopKeyResult::Session { drawn }) => again(&drawn).await,
+                        Ok(_) | Err(ShopKeyResult::Cart { .. } | ShopKeyResult::Changed | ShopKeyResult::Order) => {
+                            Err(refusal.into())
+                        }
                     };
                 }
             };
@@ -100,7 +104,9 @@ impl Shop {
             beside.extend(coupon.as_ref().map(|(coupon, version)| {
                 records::COUPONS.leave(records::coupon_key(slug, &coupon.code), unchanged(*version))
             }));
-            beside.extend(fresh.as_ref().map(|fresh| fresh.used_for(Made::Session { drawn: drawn.clone() }, now)));
+            beside.extend(
+                fresh.as_ref().map(|fresh| fresh.used_for(ShopKeyResult::Session { drawn: drawn.clone() }, now)),
+            );
             match self.carry(&key, &step, (version, 0), beside).await {
                 Ok(()) => {
                     self.shared.alarm.notify_one();
@@ -139,8 +145,10 @@ impl Shop {
         }
         let fresh = match self.once(&KeyScope::Token(id.as_str()), once.as_ref()).await? {
             Ok(fresh) => fresh,
-            Err(Made::Order) => return self.made_order(id).await,
-            Err(Made::Cart { .. } | Made::Changed | Made::Session { .. }) => return Err(Error::KeyReused),
+            Err(ShopKeyResult::Order) => return self.made_order(id).await,
+            Err(ShopKeyResult::Cart { .. } | ShopKeyResult::Changed | ShopKeyResult::Session { .. }) => {
+                return Err(Error::KeyReused);
+            }
         };
         let buyer = buyer.check()?;
         let (session, _) = self.read_session(id).await?.ok_or(Error::Unknown(ShopEntity::Session))?;
@@ -153,7 +161,9 @@ impl Shop {
             if !sold {
                 self.shared.payments.give_back(&session, &paid).await;
             }
-            if let (true, Err(Made::Order)) = (sold, self.once(&KeyScope::Token(id.as_str()), once.as_ref()).await?) {
+            if let (true, Err(ShopKeyResult::Order)) =
+                (sold, self.once(&KeyScope::Token(id.as_str()), once.as_ref()).await?)
+            {
                 return self.made_order(id).await;
             }
         }
@@ -178,7 +188,7 @@ impl Shop {
             let (cart, version) = found.ok_or(Error::Unknown(ShopEntity::Cart))?;
             let now = self.now();
             let step = session.complete(&cart, buyer, paid.clone(), now)?;
-            let beside = fresh.map(|fresh| fresh.used_for(Made::Order, now)).into_iter().collect();
+            let beside = fresh.map(|fresh| fresh.used_for(ShopKeyResult::Order, now)).into_iter().collect();
             match self.carry(&session.cart, &step, (version, session_version), beside).await {
                 Ok(()) => return step.order.ok_or(Error::Unknown(ShopEntity::Order)),
                 Err(Unmoved::Met(Conflict::Record(..) | Conflict::Entry(_))) => {}

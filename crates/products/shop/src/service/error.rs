@@ -2,7 +2,7 @@
 
 use engine::Unmoved;
 use model::{Fault, Kind};
-use shop_rules::import::Wrong;
+use shop_rules::import::CatalogueError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -12,11 +12,11 @@ pub enum Error {
     #[error("there is no such {}", .0.name())]
     Unknown(ShopEntity),
     /// A catalogue with faults: nothing of it was taken.
-    #[error("{}", told(.0))]
-    Catalogue(Vec<Wrong>),
+    #[error("{}", joined_messages(.0))]
+    Catalogue(Vec<CatalogueError>),
     /// The message cannot be read.
     #[error("{0}")]
-    Unread(#[from] shop_rules::Unread),
+    Request(#[from] shop_rules::SkillRequestError),
     /// The skill needs a credential.
     #[error("this needs a credential of the store's workspace, good for {0}")]
     Unauthenticated(&'static str),
@@ -56,7 +56,7 @@ impl ShopEntity {
     }
 }
 
-fn told(wrong: &[Wrong]) -> String {
+fn joined_messages(wrong: &[CatalogueError]) -> String {
     wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
@@ -77,7 +77,7 @@ impl From<Error> for Fault {
         let words = refused.to_string();
         let kind = match refused {
             Error::Fault(fault) => return fault,
-            Error::Unread(unread) => return Fault::params(unread.field(), words),
+            Error::Request(unread) => return Fault::params(unread.field(), words),
             Error::Rule(_) | Error::Unknown(_) | Error::Catalogue(_) => Kind::InvalidParams,
             Error::Unauthenticated(_) => Kind::Unauthenticated,
             Error::Scope(_) | Error::Workspace => Kind::Forbidden,

@@ -23,6 +23,7 @@
 //! turn waits until the shops are open. The agent is at every mount; a system cannot have it as a node, because no
 //! endpoint would check the sender there.
 
+mod admission;
 mod agent;
 mod carts;
 mod catalogue;
@@ -35,7 +36,6 @@ mod records;
 mod search;
 mod secret;
 mod skills;
-mod storekeeper;
 mod verify;
 
 use std::collections::HashMap;
@@ -46,7 +46,7 @@ use engine::Engine;
 use model::ports::store::Store;
 use model::{Fault, Time};
 use parking_lot::Mutex;
-use shop_rules::{Rules, Slug, WorkspaceId};
+use shop_rules::{ShopRules, Slug, WorkspaceId};
 
 pub use agent::{NAME as AGENT, ShopHandle, StoreAgent};
 pub use carts::{CartChange, OpenCart};
@@ -57,7 +57,7 @@ pub use ledger::Once;
 pub use orders::Bought;
 pub use payments::{OnPage, Payments};
 pub use search::{LOOKED_AT, Search, SearchPage};
-pub use verify::{Difference, Report};
+pub use verify::{ShopDifference, ShopReport};
 
 /// A handle on the shops; cheap to clone.
 #[derive(Clone)]
@@ -74,9 +74,9 @@ impl std::fmt::Debug for Shop {
 
 struct Shared {
     engine: Engine,
-    config: ArcSwap<Config>,
+    config: ArcSwap<ShopConfig>,
     payments: Arc<dyn Payments>,
-    secret: secret::Secret,
+    secret: secret::TokenSecret,
     /// Rung when something expires earlier than was thought.
     alarm: tokio::sync::Notify,
     /// Carts of each site that are open, as they were last counted.
@@ -85,26 +85,26 @@ struct Shared {
 
 /// How these shops deal.
 #[derive(Clone, Debug, Default)]
-pub struct Config {
-    pub rules: Rules,
+pub struct ShopConfig {
+    pub rules: ShopRules,
     /// The base of this server's addresses, such as `https://shop.example.com`; without it they are paths.
     pub base_url: String,
 }
 
 /// A caller with a credential of a workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Caller {
+pub struct WorkspaceCaller {
     pub workspace: WorkspaceId,
     /// The scopes of the credential; empty means all.
     pub scopes: Arc<[String]>,
 }
 
-impl Caller {
+impl WorkspaceCaller {
     /// To the rest of the server a workspace is a tenant.
-    pub fn of(caller: &model::Caller) -> Option<Caller> {
+    pub fn of(caller: &model::Caller) -> Option<WorkspaceCaller> {
         caller
             .authenticated
-            .then(|| Caller { workspace: WorkspaceId(caller.tenant.clone()), scopes: caller.scopes.clone() })
+            .then(|| WorkspaceCaller { workspace: WorkspaceId(caller.tenant.clone()), scopes: caller.scopes.clone() })
     }
 
     pub fn may(&self, scope: &str) -> bool {
@@ -114,18 +114,18 @@ impl Caller {
 
 impl Shop {
     /// Opens the shops on the engine's store. `serves` is false for operators' commands: nothing acts by itself then.
-    pub async fn start(engine: Engine, config: Config, serves: bool) -> Result<Shop, Fault> {
+    pub async fn start(engine: Engine, config: ShopConfig, serves: bool) -> Result<Shop, Fault> {
         Shop::start_with(engine, config, serves, Arc::new(OnPage)).await
     }
 
     /// The same, with money taken in a way of one's own.
     pub async fn start_with(
         engine: Engine,
-        config: Config,
+        config: ShopConfig,
         serves: bool,
         payments: Arc<dyn Payments>,
     ) -> Result<Shop, Fault> {
-        let secret = secret::Secret::load(&engine).await?;
+        let secret = secret::TokenSecret::load(&engine).await?;
         let shared = Shared {
             engine,
             config: ArcSwap::from_pointee(config),
@@ -141,11 +141,11 @@ impl Shop {
         Ok(shop)
     }
 
-    pub fn set_config(&self, config: Config) {
+    pub fn set_config(&self, config: ShopConfig) {
         self.shared.config.store(Arc::new(config));
     }
 
-    pub fn config(&self) -> Arc<Config> {
+    pub fn config(&self) -> Arc<ShopConfig> {
         self.shared.config.load_full()
     }
 

@@ -13,7 +13,7 @@ use shop_rules::ids::RANDOM;
 use crate::service::records::{self, ALL};
 use ledger::records::listed;
 
-pub(crate) struct Secret([u8; 32]);
+pub(crate) struct TokenSecret([u8; 32]);
 
 #[derive(Serialize, Deserialize)]
 struct SecretRow {
@@ -39,16 +39,16 @@ pub(crate) fn draw_text() -> Result<String, Fault> {
     Ok(draw()?.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-impl Secret {
+impl TokenSecret {
     /// The same for every process on the store; the first makes it.
-    pub(crate) async fn load(engine: &Engine) -> Result<Secret, Fault> {
+    pub(crate) async fn load(engine: &Engine) -> Result<TokenSecret, Fault> {
         let place = SecretPlace { kind: records::SECRET, key: ALL, lists: vec![listed(ALL, 0)] };
         let kept = engine.own_secret(&place, || Ok(SecretRow { key: random()? }.to_row())).await?;
-        SecretRow::from_row(&kept).map(|row| Secret(row.key)).map_err(Fault::internal)
+        SecretRow::from_row(&kept).map(|row| TokenSecret(row.key)).map_err(Fault::internal)
     }
 
     /// Bytes that are derived from these parts with the shop's secret.
-    pub(crate) fn told(&self, parts: &[&str]) -> Result<[u8; RANDOM], Fault> {
+    pub(crate) fn derive(&self, parts: &[&str]) -> Result<[u8; RANDOM], Fault> {
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).map_err(|error| Fault::internal(error.to_string()))?;
         for part in parts {
             mac.update(&(part.len() as u64).to_be_bytes());

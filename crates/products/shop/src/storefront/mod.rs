@@ -1,8 +1,8 @@
 //! A shop over HTTP: the storefront's REST, checkout sessions, what is told to whoever would pay over HTTP, and the page
 //! where a person completes a checkout.
 //!
-//! * `table`: the routes, and who may call them
-//! * `ask`: a request that was admitted
+//! * `routes`: the routes, and who may call them
+//! * `context`: a request that was admitted
 //! * `error`: errors with their code and status
 //! * `catalogue`, `carts`, `sessions`, `orders`, `x402`: what is done
 //! * `page`: the page
@@ -10,14 +10,14 @@
 //! Whoever has the token of a cart, a checkout or an order needs nothing else. A credential is needed for what belongs to
 //! the shop alone; one that is shown must be good, and of the workspace of the shop it is shown to.
 
-mod ask;
 mod carts;
 mod catalogue;
+mod context;
 mod error;
 mod orders;
 pub(crate) mod page;
+mod routes;
 mod sessions;
-mod table;
 mod x402;
 
 use std::sync::Arc;
@@ -28,12 +28,12 @@ use http::{HeaderValue, StatusCode, request};
 use model::{Fault, Kind};
 use serde_json::{Value, json};
 
-use ask::ShopRequest;
-use error::{Code, Error};
-use table::Who;
+use context::ShopRequest;
+use error::{Error, ErrorCode};
+use routes::ShopAudience;
 
 use crate::ShopService;
-use crate::aly::endpoint::{self as aly, Shown};
+use crate::aly::endpoint::{self as aly, PresentedCredential};
 use crate::oauth::{covers, endpoints};
 use gateway::Server;
 use gateway::front::{RequestLog, rest};
@@ -89,23 +89,23 @@ async fn call(
     log: &mut RequestLog,
 ) -> Result<Reply, Error> {
     let body = body?;
-    let (route, params) = table::find(&head.method, inside)?;
-    let caller = who(server, route.who, head, log).await?;
+    let (route, params) = routes::find(&head.method, inside)?;
+    let caller = identify_caller(server, route.audience, head, log).await?;
     let http = RequestContext { head, address: log.address, params, query: Vec::new(), body: &body };
-    let ask = ShopRequest::new(server, shop, http, route, caller)?;
-    (route.go)(&ask).await
+    let request = ShopRequest::new(server, shop, http, route, caller)?;
+    (route.handler)(&request).await
 }
 
 /// Who is calling, if they say so; within the limits of calls.
-async fn who(
+async fn identify_caller(
     server: &Arc<Server>,
-    who: Who,
+    audience: ShopAudience,
     head: &request::Parts,
     log: &mut RequestLog,
-) -> Result<Option<crate::service::Caller>, Error> {
+) -> Result<Option<crate::service::WorkspaceCaller>, Error> {
     let throttle = server.throttle.as_ref();
     let Some(oauth) = ShopService::of(server).map(ShopService::oauth) else {
-        return Err(Error::new(Code::NOT_FOUND, "there is no shop here"));
+        return Err(Error::new(ErrorCode::NOT_FOUND, "there is no shop here"));
     };
     let shown = match aly::identify(server, oauth, &head.headers).await {
         Ok(shown) => shown,
@@ -116,23 +116,27 @@ async fn who(
             return Err(fault.into());
         }
     };
-    let caller = match (shown, who) {
-        (Shown::Caller(caller), _) => caller,
-        (Shown::Nothing | Shown::Session, Who::Scope(scope)) => {
+    let caller = match (shown, audience) {
+        (PresentedCredential::Caller(caller), _) => caller,
+        (PresentedCredential::Nothing | PresentedCredential::Session, ShopAudience::Scope(scope)) => {
             return Err(crate::service::Error::Unauthenticated(scope).into());
         }
-        (Shown::Nothing | Shown::Session, Who::Anyone) if is_closed(server) => {
-            return Err(aly::nobody("authentication is required").into());
+        (PresentedCredential::Nothing | PresentedCredential::Session, ShopAudience::Anyone) if is_closed(server) => {
+            return Err(aly::unauthenticated("authentication is required").into());
         }
-        (Shown::Nothing | Shown::Session, Who::Anyone | Who::Holder) => server.callers.anonymous().clone(),
+        (PresentedCredential::Nothing | PresentedCredential::Session, ShopAudience::Anyone | ShopAudience::Holder) => {
+            server.callers.anonymous().clone()
+        }
     };
     log.caller = Some(caller.name.clone());
     if let Some(throttle) = throttle {
         throttle.admit(&caller, log.address)?;
     }
-    match who {
-        Who::Scope(scope) if !covers(&caller.scopes, scope) => Err(crate::service::Error::Scope(scope).into()),
-        Who::Scope(_) | Who::Anyone | Who::Holder => Ok(crate::service::Caller::of(&caller)),
+    match audience {
+        ShopAudience::Scope(scope) if !covers(&caller.scopes, scope) => Err(crate::service::Error::Scope(scope).into()),
+        ShopAudience::Scope(_) | ShopAudience::Anyone | ShopAudience::Holder => {
+            Ok(crate::service::WorkspaceCaller::of(&caller))
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::service::{Bought, Error as Refused, Shop, ShopEntity as What};
+use crate::service::{Bought, Error as ServiceError, Shop, ShopEntity};
 use bytes::Bytes;
 use dialects::framing::query;
 use http::header::{CONTENT_TYPE, LOCATION, RETRY_AFTER};
@@ -13,11 +13,11 @@ use http::{HeaderValue, Method, StatusCode, request};
 use model::Fault;
 use shop_rules::order::OrderLine;
 use shop_rules::{
-    Buyer, ConfirmationToken, Currency, Error as Rule, Item, Order, Product, Session, SessionId, SessionStatus, Site,
-    Totals,
+    Buyer, ConfirmationToken, Currency, Error as RuleError, Item, Order, Product, Session, SessionId, SessionStatus,
+    Site, Totals,
 };
 
-use super::error::{Code, Error};
+use super::error::{Error, ErrorCode};
 use super::shop_of;
 use gateway::Server;
 use gateway::front::{RequestLog, rest};
@@ -60,23 +60,25 @@ async fn call(
         throttle.admit(server.callers.anonymous(), log.address)?;
     }
     let said = query::value(head.uri.query().unwrap_or_default(), "token")?;
-    let token = said.as_deref().and_then(ConfirmationToken::read).ok_or(Refused::Unknown(What::Session))?;
+    let token = said.as_deref().and_then(ConfirmationToken::read).ok_or(ServiceError::Unknown(ShopEntity::Session))?;
     let id = SessionId::from(id);
     let session = shop.session(&id, &token).await?;
     let site = shop.site(&session.site).await?;
-    let place = Place { shop, site, session, token, here: head.uri.path() };
+    let place = CheckoutPage { shop, site, session, token, here: head.uri.path() };
     match (place.session.status, head.method == Method::POST) {
         (SessionStatus::Open, false) => {
-            let typed =
-                Typed { email: place.session.email.as_deref().unwrap_or_default().to_owned(), ..Typed::default() };
-            Ok(place.form(StatusCode::OK, &typed, &Wrong::default()))
+            let typed = FormInput {
+                email: place.session.email.as_deref().unwrap_or_default().to_owned(),
+                ..FormInput::default()
+            };
+            Ok(place.form(StatusCode::OK, &typed, &FieldErrors::default()))
         }
-        (SessionStatus::Open, true) => place.complete(Typed::read(head, &body)?, log).await,
+        (SessionStatus::Open, true) => place.complete(FormInput::read(head, &body)?, log).await,
         // What was sent twice was bought once.
         (SessionStatus::Completed, true) => Ok(place.again()),
         (SessionStatus::Completed, false) => match shop.order(&place.token).await? {
             Bought::Order { order, products } => Ok(place.order(&order, &products)),
-            Bought::NotYet(_) => Err(Refused::Unknown(What::Session).into()),
+            Bought::NotYet(_) => Err(ServiceError::Unknown(ShopEntity::Session).into()),
         },
         (SessionStatus::Cancelled | SessionStatus::Expired, _) => Ok(place.over(place.session.status)),
     }
@@ -84,7 +86,7 @@ async fn call(
 
 /// What somebody typed.
 #[derive(Debug, Default)]
-struct Typed {
+struct FormInput {
     email: String,
     name: String,
     address: String,
@@ -92,14 +94,14 @@ struct Typed {
 
 /// What is wrong with it, for each field; and what is wrong otherwise.
 #[derive(Debug, Default)]
-struct Wrong {
+struct FieldErrors {
     email: Option<String>,
     name: Option<String>,
     address: Option<String>,
     otherwise: Option<String>,
 }
 
-impl Wrong {
+impl FieldErrors {
     fn is_nothing(&self) -> bool {
         self.email.is_none() && self.name.is_none() && self.address.is_none() && self.otherwise.is_none()
     }
@@ -115,15 +117,15 @@ impl Wrong {
     }
 }
 
-impl Typed {
-    fn read(head: &request::Parts, body: &[u8]) -> Result<Typed, Error> {
+impl FormInput {
+    fn read(head: &request::Parts, body: &[u8]) -> Result<FormInput, Error> {
         let said = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let bare = said.split(';').next().unwrap_or_default().trim();
         if !bare.eq_ignore_ascii_case("application/x-www-form-urlencoded") {
-            return Err(Error::new(Code::MEDIA, "send the form of this page: application/x-www-form-urlencoded"));
+            return Err(Error::new(ErrorCode::MEDIA, "send the form of this page: application/x-www-form-urlencoded"));
         }
         let text = std::str::from_utf8(body).map_err(|_| Error::field("form", "is not UTF-8"))?;
-        let mut typed = Typed::default();
+        let mut typed = FormInput::default();
         for pair in query::pairs(text) {
             let (name, value) = pair?;
             match &*name {
@@ -137,9 +139,9 @@ impl Typed {
     }
 
     /// The buyer, or everything that is wrong at once. What is sent needs a name and an address to be sent to.
-    fn buyer(&self, sent: bool) -> Result<Buyer, Wrong> {
+    fn buyer(&self, sent: bool) -> Result<Buyer, FieldErrors> {
         let said = |text: &str| (!text.is_empty()).then(|| Arc::<str>::from(text));
-        let mut wrong = Wrong::default();
+        let mut wrong = FieldErrors::default();
         let alone = |email: &str, name: Option<Arc<str>>, address: Option<Arc<str>>| {
             Buyer { email: email.into(), name, address }.check().err()
         };
@@ -151,7 +153,7 @@ impl Typed {
             alone(GOOD, None, said(&self.address)),
         ] {
             match refusal {
-                Some(Rule::Field { field, says }) => wrong.note(field, says),
+                Some(RuleError::Field { field, says }) => wrong.note(field, says),
                 Some(refusal) => wrong.otherwise = Some(refusal.to_string()),
                 None => {}
             }
@@ -173,7 +175,7 @@ impl Typed {
 }
 
 /// One checkout, and the request that came for it.
-struct Place<'a> {
+struct CheckoutPage<'a> {
     shop: &'a Shop,
     site: Site,
     session: Session,
@@ -182,12 +184,12 @@ struct Place<'a> {
     here: &'a str,
 }
 
-impl Place<'_> {
+impl CheckoutPage<'_> {
     fn is_sent(&self) -> bool {
         self.session.items.iter().any(|item| !item.digital)
     }
 
-    async fn complete(&self, typed: Typed, log: &mut RequestLog) -> Result<Response, Error> {
+    async fn complete(&self, typed: FormInput, log: &mut RequestLog) -> Result<Response, Error> {
         let buyer = match typed.buyer(self.is_sent()) {
             Ok(buyer) => buyer,
             Err(wrong) => return Ok(self.form(StatusCode::UNPROCESSABLE_ENTITY, &typed, &wrong)),
@@ -202,16 +204,16 @@ impl Place<'_> {
         }
         log.fault = Some(refused.to_string());
         match refused {
-            Refused::Rule(Rule::SessionClosed(_)) => {
+            ServiceError::Rule(RuleError::SessionClosed(_)) => {
                 Ok(self.over(self.shop.session(&self.session.id, &self.token).await?.status))
             }
-            Refused::Rule(Rule::Field { field, says }) => {
-                let mut wrong = Wrong::default();
+            ServiceError::Rule(RuleError::Field { field, says }) => {
+                let mut wrong = FieldErrors::default();
                 wrong.note(field, says);
                 Ok(self.form(StatusCode::UNPROCESSABLE_ENTITY, &typed, &wrong))
             }
-            Refused::Rule(rule) => {
-                let wrong = Wrong { otherwise: Some(rule.to_string()), ..Wrong::default() };
+            ServiceError::Rule(rule) => {
+                let wrong = FieldErrors { otherwise: Some(rule.to_string()), ..FieldErrors::default() };
                 Ok(self.form(StatusCode::CONFLICT, &typed, &wrong))
             }
             refused => Err(refused.into()),
@@ -237,7 +239,7 @@ impl Place<'_> {
         html::response(status, html::document(&title, main), Forms::Here)
     }
 
-    fn form(&self, status: StatusCode, typed: &Typed, wrong: &Wrong) -> Response {
+    fn form(&self, status: StatusCode, typed: &FormInput, wrong: &FieldErrors) -> Response {
         let session = &self.session;
         let left = session.expires_at.0.saturating_sub(self.shop.now().0).max(0);
         let minutes = match left.unsigned_abs().div_ceil(60_000) {
@@ -378,7 +380,7 @@ fn field(field: &Field, value: &str, wrong: Option<&str>) -> String {
 fn lines(currency: &Currency, items: &[(&Item, Option<String>)], totals: &Totals, coupon: Option<&str>) -> String {
     let say = |amount| escaped(&currency.say(amount));
     let mut table = String::from(
-        "<table><caption>What you buy</caption>\n<thead><tr><th scope=\"col\">Product</th>\
+        "<table><caption>ShopEntity you buy</caption>\n<thead><tr><th scope=\"col\">Product</th>\
 <th scope=\"col\" class=\"number\">Quantity</th><th scope=\"col\" class=\"number\">Price</th></tr></thead>\n<tbody>\n",
     );
     for (item, note) in items {
@@ -442,7 +444,7 @@ mod tests {
 
     #[test]
     fn everything_that_is_wrong_is_said_at_once_beside_its_field() {
-        let typed = |email: &str, name: &str, address: &str| Typed {
+        let typed = |email: &str, name: &str, address: &str| FormInput {
             email: email.to_owned(),
             name: name.to_owned(),
             address: address.to_owned(),

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use engine::SendAnswer;
 use model::{CallScope, Caller, Content, Fault, Json, Kind, Message, Part, Role, Send, State, Task, Wait};
 use serde_json::{Value, json};
-use shop::admission::Storekeeper;
+use shop::admission::StoreAdmission;
 use shop::service::{AGENT, StoreAgent};
-use shop_rules::Rules;
+use shop_rules::ShopRules;
 
 use crate::common::{House, Mall};
 
@@ -54,7 +54,7 @@ fn artifact(task: &Task) -> (String, Value) {
 
 #[tokio::test]
 async fn a_message_runs_one_skill_and_the_task_has_what_came_of_it() {
-    let mall = House::memory().mall(Rules::default()).await;
+    let mall = House::memory().mall(ShopRules::default()).await;
     mall.serve(StoreAgent::guarded(mall.shop.clone(), AGENT));
     let task = send(&mall, vec![Part::text("Search for hats on store acme.")]).await.unwrap();
     assert_eq!(task.core.state, State::Completed);
@@ -74,7 +74,7 @@ async fn a_message_runs_one_skill_and_the_task_has_what_came_of_it() {
 
 #[tokio::test]
 async fn what_cannot_be_read_makes_no_task() {
-    let mall = House::memory().mall(Rules::default()).await;
+    let mall = House::memory().mall(ShopRules::default()).await;
     mall.serve(StoreAgent::guarded(mall.shop.clone(), AGENT));
     let before = mall.shop.engine().health().await.unwrap().tasks;
     let fault = send(&mall, data(&json!({"skill": "dance"}))).await.unwrap_err();
@@ -85,7 +85,7 @@ async fn what_cannot_be_read_makes_no_task() {
 /// Without a check of the caller, nothing is written.
 #[tokio::test]
 async fn an_agent_for_anybody_has_the_public_skills_alone() {
-    let mall = House::memory().mall(Rules::default()).await;
+    let mall = House::memory().mall(ShopRules::default()).await;
     mall.serve(StoreAgent::public(mall.shop.clone(), AGENT));
     for value in [json!({"action": "create", "site_slug": "acme"}), json!({"skill": "checkout"})] {
         assert_eq!(send(&mall, data(&value)).await.unwrap_err().kind, Kind::Unauthenticated);
@@ -98,7 +98,7 @@ async fn an_agent_for_anybody_has_the_public_skills_alone() {
 /// The question stays with its task: the answer completes the request that came before it.
 #[tokio::test]
 async fn an_answer_completes_the_earlier_request() {
-    let mall = House::memory().mall(Rules::default()).await;
+    let mall = House::memory().mall(ShopRules::default()).await;
     mall.serve(StoreAgent::guarded(mall.shop.clone(), AGENT));
     for answer in [vec![Part::text("acme")], data(&json!({"site_slug": "acme"}))] {
         let asks = send(&mall, vec![Part::text("Search for hats")]).await.unwrap();
@@ -119,7 +119,7 @@ async fn an_answer_completes_the_earlier_request() {
 /// An answer needs what the request before it needs.
 #[tokio::test]
 async fn an_answer_to_a_request_for_orders_needs_the_scope_for_orders() {
-    let mall = House::memory().mall(Rules::default()).await;
+    let mall = House::memory().mall(ShopRules::default()).await;
     mall.serve(StoreAgent::guarded(mall.shop.clone(), AGENT));
     let needs = async |task: Option<&Task>, text: &str| {
         let parts = vec![Part::text(text)];

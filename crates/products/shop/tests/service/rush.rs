@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use shop_rules::Rules;
+use shop_rules::ShopRules;
 use tokio::sync::Barrier;
 
 use crate::common::{House, Mall, acme, ada, on_every_store, rule};
@@ -35,7 +35,7 @@ static BUYER: std::sync::LazyLock<shop_rules::Buyer> = std::sync::LazyLock::new(
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_two_hundred_who_want_the_last_fifty_fifty_get_one() {
     on_every_store(async |mut house: House| {
-        let mall = house.mall(Rules::default()).await;
+        let mall = house.mall(ShopRules::default()).await;
         assert_eq!(mall.left().await, 50);
         let gate = Arc::new(Barrier::new(BUYERS));
         let rush: Vec<_> = (0..BUYERS).map(|_| tokio::spawn(buys(mall.clone(), gate.clone()))).collect();

@@ -1,15 +1,15 @@
 //! From a cart to an order, and what becomes of it.
 
 use shop::service::{Bought, CartChange, Error, Once, ShopEntity};
-use shop_rules::import::Format;
-use shop_rules::{ConfirmationToken, OrderAct, OrderState, Rules, SessionStatus};
+use shop_rules::import::CatalogueFormat;
+use shop_rules::{ConfirmationToken, OrderAct, OrderState, SessionStatus, ShopRules};
 
 use crate::common::{House, acme, ada, caller, on_every_store, rule};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cart_becomes_an_order_that_its_token_shows() {
     on_every_store(async |mut house: House| {
-        let mall = house.mall(Rules::default()).await;
+        let mall = house.mall(ShopRules::default()).await;
         let begun = mall.begun(2).await.unwrap();
         let (id, token) = (&begun.session.id, &begun.token);
         assert_eq!(begun.complete_url, format!("https://rialto.example/checkout/{id}?token={}", token.as_str()));
@@ -34,7 +34,7 @@ async fn a_cart_becomes_an_order_that_its_token_shows() {
         let sent = OrderAct::Fulfil { lines: vec![(0, 1)], tracking: Some("T1".into()) };
         let order = mall.shop.act_on_order(&me, &order.id, &sent).await.unwrap();
         assert_eq!(order.state, OrderState::PartiallyFulfilled);
-        let stranger = shop::service::Caller { workspace: "ws_2".into(), ..me.clone() };
+        let stranger = shop::service::WorkspaceCaller { workspace: "ws_2".into(), ..me.clone() };
         let refused = mall.shop.act_on_order(&stranger, &order.id, &OrderAct::Refund).await.unwrap_err();
         assert!(matches!(refused, Error::Unknown(ShopEntity::Order)));
         let order = mall.shop.act_on_order(&me, &order.id, &OrderAct::Return).await.unwrap();
@@ -51,7 +51,7 @@ async fn a_cart_becomes_an_order_that_its_token_shows() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_parcel_that_is_told_of_twice_was_sent_once() {
     on_every_store(async |mut house: House| {
-        let mall = house.mall(Rules::default()).await;
+        let mall = house.mall(ShopRules::default()).await;
         let begun = mall.begun(5).await.unwrap();
         let order = mall.shop.complete(&begun.session.id, &begun.token, &ada(), None).await.unwrap();
         let me = caller(&[]);
@@ -74,7 +74,7 @@ async fn a_parcel_that_is_told_of_twice_was_sent_once() {
 
 #[tokio::test]
 async fn a_checkout_that_is_cancelled_gives_everything_back() {
-    let mall = House::memory().mall(Rules::default()).await;
+    let mall = House::memory().mall(ShopRules::default()).await;
     let cart = mall.cart().await;
     mall.add(&cart, "sun", 5).await.unwrap();
     let coupon = CartChange::Coupon { code: "ONCE".into() };
@@ -105,7 +105,7 @@ async fn a_checkout_that_is_cancelled_gives_everything_back() {
 
 #[tokio::test]
 async fn what_is_fetched_is_there_at_once_and_sends_nothing() {
-    let mall = House::memory().mall(Rules::default()).await;
+    let mall = House::memory().mall(ShopRules::default()).await;
     let cart = mall.cart().await;
     mall.add(&cart, "pattern", 1).await.unwrap();
     let begun = mall.shop.checkout(&acme(), &cart.token, None).await.unwrap();
@@ -124,16 +124,16 @@ async fn what_is_fetched_is_there_at_once_and_sends_nothing() {
 /// A price that changes counts from the next checkout on; a product that goes takes its cart with it.
 #[tokio::test]
 async fn a_checkout_looks_at_every_price_again() {
-    let mall = House::memory().mall(Rules::default()).await;
+    let mall = House::memory().mall(ShopRules::default()).await;
     let cart = mall.cart().await;
     mall.add(&cart, "sun", 1).await.unwrap();
     let dearer = "id,name,price,stock\nsun,Sun hat,25,7\n";
-    let imported = mall.shop.import(&acme(), Format::Csv, dearer).await.unwrap();
+    let imported = mall.shop.import(&acme(), CatalogueFormat::Csv, dearer).await.unwrap();
     assert_eq!((imported.made, imported.changed, mall.left().await), (0, 1, 7));
     let begun = mall.shop.checkout(&acme(), &cart.token, None).await.unwrap();
     assert_eq!((begun.session.totals.subtotal.0, mall.left().await), (2_500, 6));
     // An import sets the available stock anew; reserved stock stays reserved.
-    mall.shop.import(&acme(), Format::Csv, "id,name,price,stock\nsun,Sun hat,25,2\n").await.unwrap();
+    mall.shop.import(&acme(), CatalogueFormat::Csv, "id,name,price,stock\nsun,Sun hat,25,2\n").await.unwrap();
     assert_eq!(mall.left().await, 2);
     mall.adds_up().await;
     let other = mall.cart().await;
@@ -143,6 +143,6 @@ async fn a_checkout_looks_at_every_price_again() {
     assert_eq!(rule(gone), shop_rules::Error::Gone("Sun hat".into()));
     mall.shop.complete(&begun.session.id, &begun.token, &ada(), None).await.unwrap();
     mall.adds_up().await;
-    let wrong = mall.shop.import(&acme(), Format::Csv, "id,name,price\nx,X,free\n").await.unwrap_err();
+    let wrong = mall.shop.import(&acme(), CatalogueFormat::Csv, "id,name,price\nx,X,free\n").await.unwrap_err();
     assert_eq!(wrong.to_string(), "line 2: product \"x\": price must be a decimal number such as \"19.90\"");
 }

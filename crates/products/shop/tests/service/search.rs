@@ -1,8 +1,8 @@
 //! Search results.
 
 use shop::service::{Search, SearchPage};
-use shop_rules::import::Format;
-use shop_rules::{Minor, Rules};
+use shop_rules::import::CatalogueFormat;
+use shop_rules::{Minor, ShopRules};
 
 use crate::common::{House, Mall, acme, on_every_store};
 
@@ -17,7 +17,7 @@ fn ids(found: &SearchPage) -> Vec<&str> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn products_are_found_by_word_tag_stock_and_price() {
     on_every_store(async |mut house: House| {
-        let mall = house.mall(Rules::default()).await;
+        let mall = house.mall(ShopRules::default()).await;
         let all = found(&mall, &Search::of("*")).await;
         assert_eq!((ids(&all), all.total), (vec!["felt", "pattern", "sun"], Some(3)));
         // Those first that have it in their name; the pattern only speaks of one.
@@ -32,7 +32,7 @@ async fn products_are_found_by_word_tag_stock_and_price() {
         assert!(found(&mall, &tagged("wint")).await.goods.is_empty());
         let priced = Search { price_min: Some(Minor(1_000)), price_max: Some(Minor(2_000)), ..Search::of("*") };
         assert_eq!(ids(&found(&mall, &priced).await), ["sun"]);
-        mall.shop.import(&acme(), Format::Csv, "id,name,price,stock\nsun,Straw cap,19.90,0\n").await.unwrap();
+        mall.shop.import(&acme(), CatalogueFormat::Csv, "id,name,price,stock\nsun,Straw cap,19.90,0\n").await.unwrap();
         let here = Search { in_stock: Some(true), ..Search::of("*") };
         let felt = found(&mall, &here).await;
         assert_eq!((ids(&felt), felt.total), (vec!["felt", "pattern"], Some(2)));
@@ -57,11 +57,11 @@ async fn pages(mall: &Mall, search: &Search) -> Vec<SearchPage> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_fits_is_found_however_late_it_comes() {
     on_every_store(async |mut house: House| {
-        let mall = house.mall(Rules::default()).await;
+        let mall = house.mall(ShopRules::default()).await;
         let is_dear = |n: usize| n == 1_500 || n >= 2_298;
         let row = |n| format!("p{n:04},Cap {n},{},{}\n", if is_dear(n) { 99 } else { 1 }, u8::from(n % 1_100 == 999));
         let rows: String = (0..2_300).map(row).collect();
-        mall.shop.import(&acme(), Format::Csv, &format!("id,name,price,stock\n{rows}")).await.unwrap();
+        mall.shop.import(&acme(), CatalogueFormat::Csv, &format!("id,name,price,stock\n{rows}")).await.unwrap();
         let dear = Search { price_min: Some(Minor(5_000)), ..Search::of("caps") };
         let told = |pages: &[SearchPage]| -> Vec<(Vec<String>, bool)> {
             let told = |page: &SearchPage| (ids(page).into_iter().map(str::to_owned).collect(), page.cursor.is_some());
@@ -95,9 +95,10 @@ async fn what_fits_is_found_however_late_it_comes() {
 
 #[tokio::test]
 async fn pages_go_on_where_the_last_one_ended() {
-    let mall = House::sqlite().mall(Rules::default()).await;
+    let mall = House::sqlite().mall(ShopRules::default()).await;
     let rows: String = (0..250).map(|n| format!("p{n:03},Cap {n},{}.00,{}\n", n % 10, n % 2)).collect();
-    let imported = mall.shop.import(&acme(), Format::Csv, &format!("id,name,price,stock\n{rows}")).await.unwrap();
+    let imported =
+        mall.shop.import(&acme(), CatalogueFormat::Csv, &format!("id,name,price,stock\n{rows}")).await.unwrap();
     assert_eq!((imported.made, mall.shop.product_count(&acme()).await.unwrap()), (250, 253));
     let here = Search { in_stock: Some(true), ..Search::of("caps") };
     let cheap = Search { price_max: Some(Minor(400)), ..Search::of("caps") };

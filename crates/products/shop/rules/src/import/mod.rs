@@ -24,13 +24,13 @@ pub const MAX_FAULTS: usize = 100;
 
 /// Something that is wrong in what was written, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wrong {
+pub struct CatalogueError {
     /// From 1.
     pub line: usize,
     pub says: String,
 }
 
-impl fmt::Display for Wrong {
+impl fmt::Display for CatalogueError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "line {}: {}", self.line, self.says)
     }
@@ -51,13 +51,13 @@ pub struct Counted {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum CatalogueFormat {
     Json,
     Csv,
 }
 
 /// Reads a catalogue of a site.
-pub fn read(site: &Site, format: Format, text: &str, now: Time) -> Result<Catalogue, Vec<Wrong>> {
+pub fn read(site: &Site, format: CatalogueFormat, text: &str, now: Time) -> Result<Catalogue, Vec<CatalogueError>> {
     Reader { site, now, most: MAX_PRODUCTS, wrong: Vec::new() }.read(format, text)
 }
 
@@ -66,22 +66,22 @@ struct Reader<'a> {
     now: Time,
     /// Products that are taken.
     most: usize,
-    wrong: Vec<Wrong>,
+    wrong: Vec<CatalogueError>,
 }
 
 impl Reader<'_> {
-    fn read(mut self, format: Format, text: &str) -> Result<Catalogue, Vec<Wrong>> {
+    fn read(mut self, format: CatalogueFormat, text: &str) -> Result<Catalogue, Vec<CatalogueError>> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let catalogue = match format {
-            Format::Json => self.json(text),
-            Format::Csv => self.csv(text),
+            CatalogueFormat::Json => self.json(text),
+            CatalogueFormat::Csv => self.csv(text),
         };
         if self.wrong.is_empty() { Ok(catalogue) } else { Err(self.wrong) }
     }
 
     fn say(&mut self, line: usize, says: impl fmt::Display) {
         if self.wrong.len() < MAX_FAULTS {
-            self.wrong.push(Wrong { line, says: says.to_string() });
+            self.wrong.push(CatalogueError { line, says: says.to_string() });
         }
     }
 

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{Counted, Reader};
-use crate::coupon::{self, Coupon, Off};
+use crate::coupon::{self, Coupon, Discount};
 use crate::product::{MAX_STOCK, Media, Variant};
 use crate::{Error, Minor, Product, ProductId, Slug, VariantId};
 
@@ -166,10 +166,10 @@ impl Reader<'_> {
     pub(super) fn coupon(&self, row: CouponRow) -> Result<Coupon, Error> {
         let says = |field, says: &str| Error::Field { field, says: says.to_owned() };
         let off = match (row.percent, row.amount) {
-            (Some(percent), None) => Off::Percent(percentage(&percent).ok_or_else(|| {
+            (Some(percent), None) => Discount::Percent(percentage(&percent).ok_or_else(|| {
                 says("percent", "must be a text between \"0\" and \"100\" with at most four digits after the point")
             })?),
-            (None, Some(amount)) => Off::Amount(self.amount("amount", &amount)?),
+            (None, Some(amount)) => Discount::Amount(self.amount("amount", &amount)?),
             (Some(_), Some(_)) | (None, None) => return Err(says("percent", "or amount: one of them is needed")),
         };
         let least = row.least.as_ref().map(|least| self.amount("least", least)).transpose()?;

@@ -10,7 +10,7 @@ use csv::StringRecord;
 use serde_json::Value;
 
 use super::rows::{MediaRow, ProductRow, VariantRow};
-use super::{Catalogue, Lines, Reader, Wrong};
+use super::{Catalogue, CatalogueError, Lines, Reader};
 
 const COLUMNS: &[&str] = &[
     "id",
@@ -47,7 +47,7 @@ impl Reader<'_> {
                 self.say(1, "there is nothing; the first line names the columns, such as id,name,price,stock");
                 return Catalogue::default();
             }
-            Err(Wrong { line, says }) => {
+            Err(CatalogueError { line, says }) => {
                 self.say(line, says);
                 return Catalogue::default();
             }
@@ -62,7 +62,7 @@ impl Reader<'_> {
             let line = match table.next() {
                 Ok(Some(line)) => line,
                 Ok(None) => break,
-                Err(Wrong { line, says }) => {
+                Err(CatalogueError { line, says }) => {
                     self.say(line, says);
                     break;
                 }
@@ -224,23 +224,25 @@ impl<'a> Table<'a> {
     }
 
     /// Reads the next row. Answers its line, or nothing at the end.
-    fn next(&mut self) -> Result<Option<usize>, Wrong> {
+    fn next(&mut self) -> Result<Option<usize>, CatalogueError> {
         let begin = self.place();
         match self.reader.read_record(&mut self.row) {
             Ok(true) => {}
             Ok(false) => return Ok(None),
-            Err(error) => return Err(Wrong { line: self.lines.at(begin), says: error.to_string() }),
+            Err(error) => return Err(CatalogueError { line: self.lines.at(begin), says: error.to_string() }),
         }
         // Empty lines before it are passed, as is what the last line break has left.
         let written = self.text.get(begin..self.place()).unwrap_or_default().trim_start_matches(['\r', '\n']);
         let line = self.lines.of(written);
         match misquoted(written, &self.row) {
             None => Ok(Some(line)),
-            Some(Misquoted::Open) => Err(Wrong { line, says: "a quote is opened and never closed".to_owned() }),
+            Some(Misquoted::Open) => {
+                Err(CatalogueError { line, says: "a quote is opened and never closed".to_owned() })
+            }
             Some(Misquoted::After(rest)) => {
                 let says =
                     "after a quoted cell comes a comma or the end of the line; a quote within it is written twice";
-                Err(Wrong { line: self.lines.of(rest), says: says.to_owned() })
+                Err(CatalogueError { line: self.lines.of(rest), says: says.to_owned() })
             }
         }
     }

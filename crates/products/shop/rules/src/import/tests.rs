@@ -4,17 +4,17 @@ use ledger::Rate;
 
 use super::*;
 use crate::testing::{NOW, acme};
-use crate::{Minor, Off};
+use crate::{Discount, Minor};
 
-fn csv(text: &str) -> Result<Catalogue, Vec<Wrong>> {
-    read(&acme(), Format::Csv, text, NOW)
+fn csv(text: &str) -> Result<Catalogue, Vec<CatalogueError>> {
+    read(&acme(), CatalogueFormat::Csv, text, NOW)
 }
 
-fn json(text: &str) -> Result<Catalogue, Vec<Wrong>> {
-    read(&acme(), Format::Json, text, NOW)
+fn json(text: &str) -> Result<Catalogue, Vec<CatalogueError>> {
+    read(&acme(), CatalogueFormat::Json, text, NOW)
 }
 
-fn told(read: Result<Catalogue, Vec<Wrong>>) -> Vec<String> {
+fn told(read: Result<Catalogue, Vec<CatalogueError>>) -> Vec<String> {
     read.unwrap_err().iter().map(ToString::to_string).collect()
 }
 
@@ -148,13 +148,13 @@ fn a_wrong_quote_is_told_where_it_is() {
 fn more_products_than_are_taken_are_told_at_the_first_too_many() {
     let most = |format, text: &str| Reader { site: &acme(), now: NOW, most: 2, wrong: Vec::new() }.read(format, text);
     let rows = "id,name,price,option:Size\na,A,1,S\nb,B,1,S\na,A,1,L\n";
-    assert_eq!(most(Format::Csv, rows).unwrap().products.len(), 2);
+    assert_eq!(most(CatalogueFormat::Csv, rows).unwrap().products.len(), 2);
     let three = format!("{rows}c,C,1,S\nd,D,free,S\n");
-    assert_eq!(told(most(Format::Csv, &three)), ["line 5: more than 2 products; import them in parts"]);
+    assert_eq!(told(most(CatalogueFormat::Csv, &three)), ["line 5: more than 2 products; import them in parts"]);
     let list = "[\n{\"id\":\"a\",\"name\":\"A\",\"price\":\"1\"},\n{\"id\":\"b\",\"name\":\"B\",\"price\":\"1\"}\n]";
-    assert_eq!(most(Format::Json, list).unwrap().products.len(), 2);
+    assert_eq!(most(CatalogueFormat::Json, list).unwrap().products.len(), 2);
     let three = list.replace("\n]", ",\n{\"id\":\"c\"}\n]");
-    assert_eq!(told(most(Format::Json, &three)), ["line 4: more than 2 products; import them in parts"]);
+    assert_eq!(told(most(CatalogueFormat::Json, &three)), ["line 4: more than 2 products; import them in parts"]);
 }
 
 #[test]
@@ -168,8 +168,8 @@ fn json_is_a_list_or_an_object_with_coupons() {
     }"#;
     let read = json(whole).unwrap();
     assert_eq!(read.products[0].stock, [Some(1), None]);
-    assert_eq!((&*read.coupons[0].code, read.coupons[0].off), ("TEN", Off::Percent(Rate::TENTH)));
-    assert_eq!((read.coupons[1].off, read.coupons[1].least), (Off::Amount(Minor(500)), Minor(2_000)));
+    assert_eq!((&*read.coupons[0].code, read.coupons[0].off), ("TEN", Discount::Percent(Rate::TENTH)));
+    assert_eq!((read.coupons[1].off, read.coupons[1].least), (Discount::Amount(Minor(500)), Minor(2_000)));
 }
 
 #[test]

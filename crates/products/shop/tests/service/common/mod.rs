@@ -7,9 +7,9 @@ use engine::Engine;
 use model::Limits;
 use model::ports::agent::Agent;
 use model::ports::store::Store;
-use shop::service::{Caller, CartChange, Config, Error, OpenCart, OpenCheckout, Shop};
-use shop_rules::import::Format;
-use shop_rules::{Buyer, Currency, Minor, Rules, Site, SiteTerms, Slug, VariantChoice};
+use shop::service::{CartChange, Error, OpenCart, OpenCheckout, Shop, ShopConfig, WorkspaceCaller};
+use shop_rules::import::CatalogueFormat;
+use shop_rules::{Buyer, Currency, Minor, ShopRules, Site, SiteTerms, Slug, VariantChoice};
 use stores::sqlite::{Options, SqliteDurability};
 use stores::{memory, postgres, sqlite};
 use tempfile::TempDir;
@@ -89,13 +89,13 @@ impl House {
     }
 
     /// Shops on the data, with `acme` among them.
-    pub(crate) async fn mall(&mut self, rules: Rules) -> Mall {
+    pub(crate) async fn mall(&mut self, rules: ShopRules) -> Mall {
         let crashable = self.open().await;
         Mall::on(crashable, rules).await
     }
 
     /// The same in memory, with time that is paused and goes by what sleeps.
-    pub(crate) async fn paused(rules: Rules) -> Mall {
+    pub(crate) async fn paused(rules: ShopRules) -> Mall {
         let crashable = House::memory().open().await;
         crashable.go_by_sleepers();
         Mall::on(crashable, rules).await
@@ -120,9 +120,9 @@ pub(crate) fn acme() -> Slug {
     "acme".into()
 }
 
-pub(crate) fn caller(scopes: &[&str]) -> Caller {
+pub(crate) fn caller(scopes: &[&str]) -> WorkspaceCaller {
     let scopes: Vec<String> = scopes.iter().map(|scope| (*scope).to_owned()).collect();
-    Caller { workspace: "ws_1".into(), scopes: scopes.into() }
+    WorkspaceCaller { workspace: "ws_1".into(), scopes: scopes.into() }
 }
 
 pub(crate) fn ada() -> Buyer {
@@ -137,9 +137,9 @@ pub(crate) fn rule(refused: Error) -> shop_rules::Error {
 }
 
 impl Mall {
-    async fn on(crashable: Arc<CrashableStore>, rules: Rules) -> Mall {
+    async fn on(crashable: Arc<CrashableStore>, rules: ShopRules) -> Mall {
         let engine = Engine::builder(crashable).limits(quick()).start().await.unwrap();
-        let config = Config { rules, base_url: "https://rialto.example/".to_owned() };
+        let config = ShopConfig { rules, base_url: "https://rialto.example/".to_owned() };
         let shop = Shop::start(engine, config, true).await.unwrap();
         let mall = Mall { shop };
         if mall.shop.site(&acme()).await.is_err() {
@@ -148,7 +148,7 @@ impl Mall {
                 SiteTerms { shipping: Minor(490), free_shipping_from: Some(Minor(10_000)), ..SiteTerms::default() };
             site.hosts = vec!["hats.example".into()];
             mall.shop.put_site(&site).await.unwrap();
-            mall.shop.import(&acme(), Format::Json, HATS).await.unwrap();
+            mall.shop.import(&acme(), CatalogueFormat::Json, HATS).await.unwrap();
         }
         mall
     }

@@ -14,13 +14,13 @@ pub(super) const GRANT: &str = "oauth/grant";
 pub(super) const KEY: &str = "oauth/key";
 
 /// The most tokens of a grant that are good at a time; a client that asks for more loses the oldest.
-pub(super) const TOGETHER: usize = 16;
+pub(super) const MAX_ACCESS_TOKENS: usize = 16;
 /// The most used refresh tokens of a grant that are known again. An older one is refused without more ado.
-pub(super) const REMEMBERED: usize = 64;
+pub(super) const MAX_ROTATED: usize = 64;
 
 /// Who asks for tokens.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Client {
+pub(super) struct OauthClient {
     pub(super) id: Arc<str>,
     /// The hash of its secret; one without is public.
     pub(super) secret: Option<String>,
@@ -40,13 +40,13 @@ pub(super) struct Client {
     /// From then on it has no token that could be good, and makes room for others.
     pub(super) gives_way: Time,
 }
-impl Row for Client {
+impl Row for OauthClient {
     const NAME: &'static str = "oauth client";
 }
 
 /// What a person agreed to, until the client fetches it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Code {
+pub(super) struct AuthorizationCode {
     /// The hash of the code.
     pub(super) code: String,
     pub(super) client: Arc<str>,
@@ -62,7 +62,7 @@ pub(super) struct Code {
     /// The grant it was exchanged for.
     pub(super) grant: Option<String>,
 }
-impl Row for Code {
+impl Row for AuthorizationCode {
     const NAME: &'static str = "oauth code";
 }
 
@@ -78,7 +78,7 @@ pub(super) struct Grant {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) maker: Option<Maker>,
     pub(super) made: Time,
-    pub(super) access: Vec<Access>,
+    pub(super) access: Vec<AccessToken>,
     /// The hash of the refresh token, and its end.
     pub(super) refresh: Option<(String, Time)>,
     /// Hashes of those before it.
@@ -89,7 +89,7 @@ impl Row for Grant {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Access {
+pub(super) struct AccessToken {
     /// The hash of the token.
     pub(super) hash: String,
     pub(super) scopes: Vec<String>,
@@ -106,7 +106,7 @@ impl Grant {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Key {
+pub(super) struct ApiKey {
     pub(super) id: Arc<str>,
     /// The hash of the key.
     pub(super) hash: String,
@@ -117,7 +117,7 @@ pub(super) struct Key {
     pub(super) made: Time,
     pub(super) expires: Option<Time>,
 }
-impl Row for Key {
+impl Row for ApiKey {
     const NAME: &'static str = "oauth key";
 }
 
@@ -133,18 +133,18 @@ fn listed(list: impl Into<Arc<str>>, rank: i64) -> Listed {
 pub(super) const BY_END: &str = "by end";
 /// Clients that registered themselves, those first that give way first; and all of them, the newest first.
 pub(super) const IDLE: &str = "idle";
-pub(super) const ANYBODYS: &str = "anybody's";
+pub(super) const SELF_REGISTERED: &str = "anybody's";
 
-pub(super) fn put_client(client: &Client, expect: Expect) -> RecordChange {
+pub(super) fn put_client(client: &OauthClient, expect: Expect) -> RecordChange {
     let mut lists = Vec::new();
     match &client.workspace {
         Some(workspace) => lists.push(listed(of_workspace(workspace), client.made.0)),
-        None => lists.extend([listed(ANYBODYS, client.made.0), listed(IDLE, -client.gives_way.0)]),
+        None => lists.extend([listed(SELF_REGISTERED, client.made.0), listed(IDLE, -client.gives_way.0)]),
     }
     put(CLIENT, &client.id, expect, client, lists)
 }
 
-pub(super) fn put_code(code: &Code, expect: Expect) -> RecordChange {
+pub(super) fn put_code(code: &AuthorizationCode, expect: Expect) -> RecordChange {
     put(CODE, &code.code, expect, code, vec![listed(BY_END, -code.expires.0)])
 }
 
@@ -153,7 +153,7 @@ pub(super) fn put_grant(grant: &Grant, expect: Expect) -> RecordChange {
     put(GRANT, &grant.id, expect, grant, lists)
 }
 
-pub(super) fn put_key(key: &Key, expect: Expect) -> RecordChange {
+pub(super) fn put_key(key: &ApiKey, expect: Expect) -> RecordChange {
     put(KEY, &key.hash, expect, key, vec![listed(of_workspace(&key.workspace), key.made.0)])
 }
 

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use crate::service::{Caller, Error as Refused, Once, Shop, ShopEntity as What};
+use crate::service::{Error as ServiceError, Once, Shop, ShopEntity, WorkspaceCaller};
 use dialects::framing::query;
 use http::request;
 use serde::de::DeserializeOwned;
 use shop_rules::{Site, Slug};
 use url::Url;
 
-use super::error::{Code, Error};
-use super::table::{Keyed, Route};
+use super::error::{Error, ErrorCode};
+use super::routes::{ShopKeyPolicy, ShopRoute};
 use gateway::Server;
 use web::context::{NotAnObject, RequestContext, object_text, read_object};
 use web::headers::{idempotency_key, request_fingerprint};
@@ -24,7 +24,7 @@ pub(super) struct ShopRequest<'a> {
     server: &'a Arc<Server>,
     pub(super) shop: &'a Shop,
     pub(super) http: RequestContext<'a>,
-    pub(super) caller: Option<Caller>,
+    pub(super) caller: Option<WorkspaceCaller>,
     /// The body: the text of an object.
     text: &'a str,
     pub(super) once: Option<Once>,
@@ -36,8 +36,8 @@ impl<'a> ShopRequest<'a> {
         server: &'a Arc<Server>,
         shop: &'a Shop,
         mut http: RequestContext<'a>,
-        route: &Route,
-        caller: Option<Caller>,
+        route: &ShopRoute,
+        caller: Option<WorkspaceCaller>,
     ) -> Result<ShopRequest<'a>, Error> {
         let head = http.head;
         for pair in query::pairs(head.uri.query().unwrap_or_default()) {
@@ -48,7 +48,7 @@ impl<'a> ShopRequest<'a> {
             http.query.push((name, value));
         }
         let text = read(server, head, http.body)?;
-        let once = once(head, route.keyed, text)?;
+        let once = once(head, route.key_policy, text)?;
         Ok(ShopRequest { server, shop, http, caller, text, once })
     }
 
@@ -95,7 +95,7 @@ impl<'a> ShopRequest<'a> {
         let site = match said {
             Some(said) => {
                 // What cannot be a slug is none.
-                let slug = Slug::check(said).map_err(|_| Refused::Unknown(What::Site))?;
+                let slug = Slug::check(said).map_err(|_| ServiceError::Unknown(ShopEntity::Site))?;
                 self.shop.site(&slug).await?
             }
             None => {
@@ -111,7 +111,7 @@ impl<'a> ShopRequest<'a> {
     /// A credential that is shown is one of the workspace.
     pub(super) fn may_see(&self, workspace: &shop_rules::WorkspaceId) -> Result<(), Error> {
         match &self.caller {
-            Some(caller) if caller.workspace != *workspace => Err(Refused::Workspace.into()),
+            Some(caller) if caller.workspace != *workspace => Err(ServiceError::Workspace.into()),
             Some(_) | None => Ok(()),
         }
     }
@@ -133,25 +133,25 @@ fn read<'a>(server: &Server, head: &request::Parts, body: &'a [u8]) -> Result<&'
         return Ok("{}");
     }
     object_text(head, body, server.engine.limits().json_depth).map_err(|error| match error {
-        NotAnObject::MediaType(fault) => Error::new(Code::MEDIA, fault.message),
+        NotAnObject::MediaType(fault) => Error::new(ErrorCode::MEDIA, fault.message),
         NotAnObject::Unreadable(fault) => fault.into(),
         NotAnObject::OtherValue => Error::field("body", "must be a JSON object"),
     })
 }
 
 /// The caller's promise that a repeat is the same request.
-fn once(head: &request::Parts, keyed: Keyed, text: &str) -> Result<Option<Once>, Error> {
-    let said = match keyed {
-        Keyed::Never => return Ok(None),
-        Keyed::May | Keyed::Must => idempotency_key(&head.headers),
+fn once(head: &request::Parts, key_policy: ShopKeyPolicy, text: &str) -> Result<Option<Once>, Error> {
+    let said = match key_policy {
+        ShopKeyPolicy::Never => return Ok(None),
+        ShopKeyPolicy::May | ShopKeyPolicy::Must => idempotency_key(&head.headers),
     };
     let Some(said) = said else {
-        return match keyed {
-            Keyed::Must => Err(Error::new(
-                Code::KEY_REQUIRED,
+        return match key_policy {
+            ShopKeyPolicy::Must => Err(Error::new(
+                ErrorCode::KEY_REQUIRED,
                 "send an Idempotency-Key with this request: a new one for each purchase, the same one for a repeat",
             )),
-            Keyed::Never | Keyed::May => Ok(None),
+            ShopKeyPolicy::Never | ShopKeyPolicy::May => Ok(None),
         };
     };
     let key = said.unwrap_or_default();
