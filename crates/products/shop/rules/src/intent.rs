@@ -15,13 +15,13 @@ use crate::skill::{CartAction, StoreSkill};
 
 /// The longest text that is read.
 const MAX_TEXT: usize = 4_000;
-/// The longest member of a structured part, in bytes: whatever it names, its name is shorter. It is said again in answers.
+/// Longest member of a structured part, in bytes. Replies repeat members.
 const MAX_FIELD: usize = 1_000;
-/// The most options that a variant is chosen by.
+/// Most options of a variant choice.
 const MAX_OPTIONS: usize = 20;
 const TOO_LONG: &str = "a text of at most 1000 bytes";
 
-/// A request, as far as it is known.
+/// The request in a message; missing fields are `None` or empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SkillRequest {
     pub skill: Option<StoreSkill>,
@@ -38,7 +38,7 @@ pub struct SkillRequest {
     pub code: Option<String>,
 }
 
-/// Why a structured part cannot be read. Said to the caller, before a task exists.
+/// Errors of a structured part. The caller gets them before a task exists.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SkillRequestError {
     #[error("unknown skill {0:?}; the skills are {known}", known = StoreSkill::names())]
@@ -50,7 +50,7 @@ pub enum SkillRequestError {
 }
 
 impl SkillRequestError {
-    /// Which member it is about.
+    /// The member with the error.
     pub fn field(&self) -> &'static str {
         match self {
             SkillRequestError::Skill(_) => "skill",
@@ -60,7 +60,7 @@ impl SkillRequestError {
     }
 }
 
-/// Reads a message. A data part goes before text; the first that says anything is taken.
+/// Reads a message: the first data part that is not empty, else the text.
 pub fn read(parts: &[Part]) -> Result<SkillRequest, SkillRequestError> {
     for part in parts {
         if let Content::Data(data) = &part.content
@@ -75,7 +75,7 @@ pub fn read(parts: &[Part]) -> Result<SkillRequest, SkillRequestError> {
 }
 
 /// Reads the messages of one task, oldest first: a message that follows a question of the agent is read as its answer.
-/// Only of the last one it matters whether it can be read.
+/// An error counts only in the last message.
 pub fn read_all<'a>(messages: impl IntoIterator<Item = &'a [Part]>) -> Result<SkillRequest, SkillRequestError> {
     let mut latest = Ok(SkillRequest::default());
     let mut question = None;
@@ -152,13 +152,13 @@ pub fn decode(members: &Map<String, Value>) -> Result<SkillRequest, SkillRequest
         code: text("code", "code")?,
     };
     if request.skill.is_none() {
-        request.skill = told_by(&request);
+        request.skill = implied_skill(&request);
     }
     Ok(request)
 }
 
-/// The skill that only these fields can mean.
-fn told_by(request: &SkillRequest) -> Option<StoreSkill> {
+/// The skill that the fields of a request imply.
+fn implied_skill(request: &SkillRequest) -> Option<StoreSkill> {
     if request.action.is_some() {
         Some(StoreSkill::CartManagement)
     } else if request.confirmation_token.is_some() {
@@ -170,7 +170,7 @@ fn told_by(request: &SkillRequest) -> Option<StoreSkill> {
     }
 }
 
-/// A word as it was written, and as it is compared.
+/// A word of the text: original, and normalised for comparison.
 struct Word {
     raw: String,
     low: String,
@@ -190,7 +190,7 @@ fn words(text: &str) -> Vec<Word> {
 }
 
 const SITE: &[&str] = &["store", "shop", "site", "storefront"];
-/// Never the name of a site or of a product, and nothing to search for.
+/// Words that are never a slug, a product's id or a search term.
 const SMALL: &[&str] = &[
     "a",
     "about",
@@ -295,12 +295,12 @@ fn looks_like_a_slug(word: &str) -> bool {
     crate::Slug::check(word).is_ok() && !is_small(word)
 }
 
-/// Whether a word is an id: it has more than letters in it.
+/// Whether a word may be an id: it has other characters than letters.
 fn looks_like_an_id(word: &str) -> bool {
     word.len() > 2 && word.chars().any(|c| c.is_ascii_digit() || matches!(c, '_' | '-'))
 }
 
-/// Where the site is named, and the words that name it.
+/// The slug of the site, and the range of words that names it.
 fn site(words: &[Word]) -> Option<(String, std::ops::Range<usize>)> {
     let says_site = |at: &usize| SITE.contains(&&*words[*at].low) || words[*at].low == "site_slug";
     for at in (0..words.len()).filter(says_site) {
@@ -331,7 +331,7 @@ const VERBS: &[&str] =
     &["search", "find", "show", "list", "browse", "create", "add", "checkout", "pay", "visit", "open"];
 
 fn number(word: &str) -> Option<i64> {
-    // The payment of that name, not 402 of something.
+    // The name of the payment, not a quantity of 402.
     if word == "x402" {
         return None;
     }
@@ -361,7 +361,7 @@ pub fn parse(text: &str) -> SkillRequest {
     if let Some((_, range)) = &named {
         used[range.clone()].fill(true);
     }
-    // Tokens are known by how they begin.
+    // Tokens have a prefix.
     for (at, word) in words.iter().enumerate() {
         let slot = if word.low.starts_with("cart_") && word.low != "cart_token" {
             &mut request.cart_token
@@ -377,7 +377,7 @@ pub fn parse(text: &str) -> SkillRequest {
         slot.get_or_insert_with(|| word.raw.clone());
         used[at] = true;
     }
-    // Others by the word before them.
+    // Other fields follow a keyword.
     for at in 0..words.len() {
         let after = (at + 1..words.len()).take(2).find(|n| !used[*n] && !is_small(&words[*n].low));
         let slot = match &*words[at].low {
@@ -490,7 +490,7 @@ fn action(has: &impl Fn(&[&str]) -> bool, request: &SkillRequest) -> Option<Cart
     None
 }
 
-/// Which product, and how many.
+/// Reads product and quantity.
 fn goods(words: &[Word], used: &mut [bool], request: &mut SkillRequest) {
     if request.quantity.is_none() {
         let found =

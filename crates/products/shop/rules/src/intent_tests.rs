@@ -114,7 +114,7 @@ fn what_cannot_be_read_is_refused_with_its_field() {
     assert_eq!(refused(json!({"variant_options": {"a": {}}})).0, "variant_options");
 }
 
-/// It would be said again in the answer, the artifact and the metadata.
+/// The reply, the artifact and the metadata would repeat it.
 #[test]
 fn what_is_longer_than_any_name_is_refused() {
     let long = "x".repeat(MAX_FIELD + 1);
@@ -199,7 +199,7 @@ proptest::proptest! {
     }
 }
 
-/// The request that the messages of one task make together.
+/// The request of the messages of one task.
 fn together(messages: &[&str]) -> SkillRequest {
     let part = |text: &&str| match serde_json::from_str::<Value>(text) {
         Ok(json @ Value::Object(_)) => vec![Part::data(model::Json::from_value(&json))],
@@ -231,7 +231,7 @@ fn an_answer_completes_the_request_that_was_asked_about() {
     ] {
         assert_eq!(together(&["Search for hats", answer]), hats("acme"), "{answer}");
     }
-    // An answer that does not name one store is asked about again, and nothing is forgotten.
+    // An answer that names no store leads to the same question, and the request stays.
     let vague = together(&["Search for hats", "the one over there on the corner"]);
     assert_eq!((vague.query.as_deref(), vague.site_slug.as_deref()), (Some("hats"), None));
     assert_eq!(together(&["Search for hats", "the one over there on the corner", "acme"]), hats("acme"));
@@ -300,10 +300,10 @@ fn a_request_of_its_own_replaces_the_one_before() {
     // Another skill, and no answer to what was asked.
     let order = together(&["Search for hats", "Where is my order?"]);
     assert_eq!((order.skill, order.query), (Some(StoreSkill::OrderStatus), None));
-    // After a purchase that was described, a word is no variant.
+    // After the reply of the x402 skill, a bare word is no variant.
     let thanks = together(&["buy product sun with x402 at acme", "splendid"]);
     assert_eq!((thanks.skill, thanks.variant_id), (None, None));
-    // The last message must be readable; an earlier one that is not is as if it had not been sent.
+    // The last message must be readable; an unreadable earlier one is ignored.
     let unreadable = [Part::data(model::Json::from_value(&json!({"skill": "dance"})))];
     let plain = [Part::text("Search for hats on store acme")];
     assert!(read_all([&plain[..], &unreadable[..]]).is_err());

@@ -1,18 +1,18 @@
-//! The shop: catalogues, carts, checkouts, orders, and a store agent that sells by them.
+//! The rules of shops: catalogues, carts, checkouts, orders, and the skills of a store agent.
 //!
-//! This crate is pure: no I/O, no clock, no randomness, no wire. Time and random bytes come in as arguments; what comes out
-//! is a [`CheckoutStep`], all that has to happen together, or a [`Error`].
+//! This crate is pure: no I/O, no clock, no randomness, no wire. Time and random bytes are arguments. The result is a new
+//! value or an [`Error`]; a [`CheckoutStep`] or [`OrderStep`] has all changes that must be committed together.
 //!
-//! | room | what |
+//! | module | content |
 //! |---|---|
-//! | [`ids`], [`money`] | names, tokens that are secrets, amounts |
-//! | [`site`], [`product`], [`coupon`] | what is for sale, where, and on which terms |
-//! | [`import`] | catalogues as people write them |
-//! | [`stock`] | how many there are, and where |
-//! | [`cart`], [`checkout`], [`order`] | from a wish to a sale, and what becomes of it |
-//! | [`search`] | what a search looks for |
-//! | [`intent`], [`skill`] | what a message asks for, and what that needs |
-//! | [`reply`], [`view`] | what is said and shown |
+//! | [`ids`], [`money`] | ids, secret tokens, amounts |
+//! | [`site`], [`product`], [`coupon`] | the catalogue of a site and its terms |
+//! | [`import`] | reading of catalogues in JSON and CSV |
+//! | [`stock`] | quantities by place, and their moves |
+//! | [`cart`], [`checkout`], [`order`] | from a cart to a sale, and the states of an order |
+//! | [`search`] | the terms of a search |
+//! | [`intent`], [`skill`] | the request in a message, and the work it needs |
+//! | [`reply`], [`view`] | replies of skills, and JSON views |
 //!
 //! A sale:
 //!

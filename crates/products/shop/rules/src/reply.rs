@@ -1,4 +1,4 @@
-//! The answers of skills: a text, an artifact, and the state that the task ends in.
+//! Replies of skills: a text, an artifact, and the state of the task.
 
 use serde_json::{Value, json};
 
@@ -8,14 +8,14 @@ use crate::skill::StoreSkill;
 use crate::view::{self, Stocked};
 use crate::{Cart, CartToken, Error, Minor, Order, Product, Site, Totals, Variant};
 
-/// The answer for carts and orders that do not exist, and for those of other sites: a caller cannot tell them apart.
+/// Texts for carts and orders that do not exist, and for those of other sites: a caller cannot tell them apart.
 pub const NO_CART: &str = "There is no such cart at this store; create one first.";
 pub const NO_ORDER: &str = "There is no order with this confirmation token at this store.";
 
-/// The name of a store in an example that means none.
+/// The sample slug in examples.
 pub const ANY_STORE: &str = "my-store";
 
-/// How a task ends.
+/// The state of the task after a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Ending {
     Completed,
@@ -38,7 +38,7 @@ pub struct SkillReply {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SkillArtifact {
-    /// Its id as well.
+    /// Name and id of the artifact.
     pub name: &'static str,
     pub data: Value,
 }
@@ -55,7 +55,7 @@ impl SkillReply {
         }
     }
 
-    /// Facts about the task.
+    /// Metadata of the task: skill and site.
     pub fn metadata(&self) -> Value {
         let mut facts = serde_json::Map::new();
         if let Some(skill) = self.skill {
@@ -68,7 +68,7 @@ impl SkillReply {
     }
 }
 
-/// A question for something that is missing.
+/// A question for a missing field.
 pub fn ask(skill: StoreSkill, request: &SkillRequest, field: &'static str, question: &str) -> SkillReply {
     SkillReply {
         skill: Some(skill),
@@ -80,7 +80,7 @@ pub fn ask(skill: StoreSkill, request: &SkillRequest, field: &'static str, quest
     }
 }
 
-/// The request names no skill.
+/// The reply to a request that names no skill.
 pub fn help(request: &SkillRequest) -> SkillReply {
     let slug = request.site_slug.as_deref().unwrap_or(ANY_STORE);
     let examples = StoreSkill::ALL.map(|skill| format!("\"{}\" ({})", skill.example(slug), skill.name())).join(", ");
@@ -105,7 +105,7 @@ pub fn failed(skill: StoreSkill, site: Option<&str>, words: impl Into<String>) -
     }
 }
 
-/// A rule says no. Where the caller only has to say more, it is a question.
+/// The reply to an error of the rules: a question if the request only lacks a detail.
 pub fn refused(skill: StoreSkill, site: &Site, refusal: &Error) -> SkillReply {
     let words = refusal.to_string();
     let mut letters = words.chars();
@@ -118,7 +118,7 @@ pub fn refused(skill: StoreSkill, site: &Site, refusal: &Error) -> SkillReply {
     outcome
 }
 
-/// Products that were found, with how many there are of each.
+/// Search results with their stock.
 pub fn found(site: &Site, base: &str, words: &str, products: &[Stocked<'_>], total: u64) -> SkillReply {
     let is_all = matches!(crate::Query::read(words), crate::Query::All);
     let what = if is_all { String::new() } else { format!(" for \"{words}\"") };
@@ -159,14 +159,14 @@ pub fn info(site: &Site, products: u64) -> SkillReply {
     SkillReply::of(StoreSkill::StoreInfo, site, Ending::Completed, text, data)
 }
 
-/// An order, with what its products have to show and to fetch.
+/// An order, with media and downloads of its products.
 pub fn order(site: &Site, order: &Order, products: &[Product]) -> SkillReply {
     let sum = order.currency.say(order.totals.total);
     let text = format!("Order {} over {sum} is {}.", order.id, order.state.name().replace('_', " "));
     SkillReply::of(StoreSkill::OrderStatus, site, Ending::Completed, text, view::order(order, products))
 }
 
-/// A checkout that is not completed is no order yet.
+/// A checkout that is not completed and so has no order.
 pub fn not_completed(site: &Site, session: &Session) -> SkillReply {
     let words = match session.status {
         crate::SessionStatus::Open => "This checkout is not completed yet; open its complete_url to do so.".to_owned(),
@@ -177,7 +177,7 @@ pub fn not_completed(site: &Site, session: &Session) -> SkillReply {
     failed(StoreSkill::OrderStatus, Some(site.slug.as_str()), words)
 }
 
-/// How a product is bought with a payment over HTTP. It only tells; nothing is set aside.
+/// How to buy a product with a payment over HTTP. Nothing is reserved.
 pub fn purchase(site: &Site, product: &Product, variant: &Variant, quantity: u32, url: &str) -> SkillReply {
     let price = product.price_of(variant);
     let sum = Minor(price.0.saturating_mul(i64::from(quantity)));
@@ -201,7 +201,7 @@ pub fn purchase(site: &Site, product: &Product, variant: &Variant, quantity: u32
     outcome
 }
 
-/// A cart as it is now, after what was done to it.
+/// The cart after an action; `did` describes the action.
 pub fn cart(site: &Site, cart: &Cart, token: &CartToken, totals: &Totals, did: &str) -> SkillReply {
     let pieces: u64 = cart.items.iter().map(|item| u64::from(item.quantity)).sum();
     let pieces = match pieces {
@@ -213,7 +213,7 @@ pub fn cart(site: &Site, cart: &Cart, token: &CartToken, totals: &Totals, did: &
     SkillReply::of(StoreSkill::CartManagement, site, Ending::Completed, text, view::cart(cart, token, totals))
 }
 
-/// A checkout that waits for its completion.
+/// A checkout that is not completed yet, with the address of its page.
 pub fn checkout(site: &Site, session: &Session, token: &str, url: &str) -> SkillReply {
     let sum = session.currency.say(session.totals.total);
     let text = format!("Your order over {sum} is set aside until {}. Complete it at {url}.", session.expires_at);

@@ -44,7 +44,7 @@ impl StoreSkill {
         }
     }
 
-    /// By its name, with hyphens or underscores.
+    /// Finds a skill by its name, with hyphens or underscores.
     pub fn from_name(name: &str) -> Option<StoreSkill> {
         let name = name.trim().to_lowercase().replace('_', "-");
         StoreSkill::ALL.into_iter().find(|skill| skill.name() == name)
@@ -76,7 +76,7 @@ impl StoreSkill {
         }
     }
 
-    /// For cards: a title, what it does, and a message it understands, with `{site_slug}` where the store's name is.
+    /// Title, description and example message for cards; `{site_slug}` stands for the store's slug.
     pub fn says(self) -> (&'static str, &'static str, &'static str) {
         match self {
             StoreSkill::ProductSearch => {
@@ -108,7 +108,7 @@ impl StoreSkill {
         }
     }
 
-    /// That message, about a store of this name.
+    /// The example message with a store's slug.
     pub fn example(self, slug: &str) -> String {
         self.says().2.replace("{site_slug}", slug)
     }
@@ -204,7 +204,7 @@ pub enum SkillPlan {
         cart: CartToken,
         email: Option<String>,
     },
-    /// Nothing: this is the answer.
+    /// No work: the reply is complete.
     Answer(Box<SkillReply>),
 }
 

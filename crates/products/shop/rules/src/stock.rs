@@ -1,9 +1,9 @@
 //! Stock: quantities of units by place. Units move between places and are never created: available, reserved and sold units
-//! are always as many as came in.
+//! sum to the number that came in.
 //!
-//! On a store each place of a unit is an account that cannot be below zero, and a checkout's moves are one entry of the
-//! journal. So the last unit is sold once, however many buyers come at the same time, and no buyer has to try again. The uses
-//! of a coupon are counted in the same way.
+//! In a store each place of a unit is an account that cannot fall below zero, and a checkout's moves are one entry of the
+//! journal. So the last unit is sold once among any number of concurrent buyers, and no buyer has to try again. The uses of a
+//! coupon are counted in the same way.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use uuid::Uuid;
 use crate::{ProductId, Slug, VariantId};
 use ledger::Row;
 
-/// A counted thing.
+/// Something that is counted: a variant of a product, or a coupon.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
@@ -35,7 +35,7 @@ pub enum Unit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StockPlace {
-    /// Where stock comes from, and what is taken out of it goes to.
+    /// The source of stock that is added, and the destination of stock that is removed.
     Outside,
     Available,
     Reserved,
@@ -89,7 +89,7 @@ impl Unit {
     }
 }
 
-/// So many of something from here to there.
+/// A quantity of a unit that moves between two places. Stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Move {
     #[serde(rename = "u")]
@@ -102,7 +102,7 @@ pub struct Move {
     pub quantity: u64,
 }
 
-/// Moves that happen together, under a name that is derived from their subject, so that they never happen twice.
+/// Moves that happen together. The name is derived from their subject, so that they are posted at most once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Moves {
     #[serde(rename = "i")]
@@ -119,7 +119,7 @@ impl Moves {
         Moves { name: name.into(), moves }
     }
 
-    /// As the journal takes it; `None` where nothing moves.
+    /// The journal entry; `None` if nothing moves.
     pub fn entry(&self, at: Time) -> Option<Entry> {
         let mut postings: Vec<Posting> = Vec::with_capacity(self.moves.len() * 2);
         for Move { unit, from, to, quantity } in &self.moves {

@@ -1,4 +1,4 @@
-//! Rows of version 1 are read for ever: the golden file has one of each, as the first release with shops wrote them.
+//! Rows of version 1 stay readable: the golden file has one of each, as the first release with shops wrote them.
 
 use std::fmt::Write;
 

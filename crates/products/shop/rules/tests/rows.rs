@@ -12,7 +12,7 @@ use shop_rules::{Currency, Site};
 static MEMORY: PeakAlloc = PeakAlloc;
 
 const ROWS: usize = 100_000;
-/// Of memory for each row, beside the text.
+/// Bytes of memory per row, beside the text.
 const A_ROW: usize = 2_048;
 
 #[test]
@@ -34,7 +34,7 @@ fn a_hundred_thousand_rows_take_their_room_and_no_more() {
     let (peak, kept) = (peak / ROWS, kept / ROWS);
     assert!(peak <= A_ROW, "{peak} bytes a row while it was read, {kept} in the end");
 
-    // As many faults take no more: what is told has an end, and lines are counted once.
+    // As many errors take no more memory: the number of reported errors is limited, and lines are counted once.
     text.push_str("x,\"X\" x,1,,,,\n");
     drop(read);
     MEMORY.reset_peak_usage();

@@ -1,11 +1,11 @@
-//! Catalogues as people write them: JSON or CSV. Everything that is wrong is told at once, each with its line; what has
-//! faults is not taken at all.
+//! Reading of catalogues in JSON or CSV. All errors are reported at once, each with its line; a catalogue with errors is not
+//! imported.
 //!
 //! JSON is an array of products, or an object with `products` and `coupons`. A row of CSV is a variant; rows with one `id`
 //! are one product, and columns named `option:Size` are its options. Prices are decimal texts (`"19.90"`) or amounts of
 //! the smallest unit (`{"amount": 1990}`, column `price_minor`): a bare JSON number could be either, and is refused.
 //!
-//! `json` and `table` read the two forms, `rows` makes products and coupons of what they say.
+//! `json` and `table` read the two formats, `rows` makes products and coupons of their rows.
 
 mod json;
 mod rows;
@@ -17,15 +17,15 @@ use model::Time;
 
 use crate::{Coupon, Product, Site};
 
-/// Of one import.
+/// Most products of one import.
 pub const MAX_PRODUCTS: usize = 1_000_000;
-/// Faults that are told; there may be more.
+/// Most errors that are reported.
 pub const MAX_FAULTS: usize = 100;
 
-/// Something that is wrong in what was written, and where.
+/// An error in a catalogue, and its line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CatalogueError {
-    /// From 1.
+    /// Line number, from 1.
     pub line: usize,
     pub says: String,
 }
@@ -36,14 +36,14 @@ impl fmt::Display for CatalogueError {
     }
 }
 
-/// A catalogue that was read and is right.
+/// A catalogue without errors.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Catalogue {
     pub products: Vec<Counted>,
     pub coupons: Vec<Coupon>,
 }
 
-/// A product, and how many there are to be of each variant, in their order; `None` leaves that as it is.
+/// A product and the new stock of each variant, in their order; `None` leaves the stock unchanged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counted {
     pub product: Product,
@@ -64,7 +64,7 @@ pub fn read(site: &Site, format: CatalogueFormat, text: &str, now: Time) -> Resu
 struct Reader<'a> {
     site: &'a Site,
     now: Time,
-    /// Products that are taken.
+    /// Most products that are accepted.
     most: usize,
     wrong: Vec<CatalogueError>,
 }
@@ -90,7 +90,7 @@ impl Reader<'_> {
     }
 }
 
-/// Lines of a text, counted once on the way through it.
+/// Line numbers of a text, counted while it is read.
 struct Lines<'a> {
     text: &'a str,
     at: usize,

@@ -1,4 +1,4 @@
-//! Products and coupons as rows say them, and what becomes of them.
+//! Rows of products and coupons, and their conversion.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -71,7 +71,7 @@ pub(super) struct VariantRow {
 #[serde(deny_unknown_fields)]
 pub(super) struct CouponRow {
     pub(super) code: String,
-    /// Of a hundred, such as "10" or "12.5".
+    /// Percentage, such as "10" or "12.5".
     #[serde(default)]
     percent: Option<String>,
     #[serde(default)]
@@ -89,7 +89,7 @@ fn arc(text: String) -> Arc<str> {
 }
 
 impl Reader<'_> {
-    /// An amount, as a decimal text or by its smallest unit.
+    /// Reads an amount: a decimal text, or a number of the smallest unit.
     fn amount(&self, field: &'static str, value: &Value) -> Result<Minor, Error> {
         let says = |says: &str| Error::Field { field, says: says.to_owned() };
         match value {
@@ -190,7 +190,7 @@ impl Reader<'_> {
     }
 }
 
-/// An id for a variant that has none: of its options, so that another import finds it again.
+/// The id of a variant without one, made of its options, so that another import gives the same id.
 fn variant_id(options: &[(Arc<str>, Arc<str>)], n: usize) -> VariantId {
     let words = options.iter().map(|(_, value)| &**value).collect::<Vec<_>>().join("-");
     match Slug::of(&words) {
@@ -200,7 +200,7 @@ fn variant_id(options: &[(Arc<str>, Arc<str>)], n: usize) -> VariantId {
     }
 }
 
-/// `12.5` of a hundred.
+/// Reads a percentage: `12.5`.
 fn percentage(text: &str) -> Option<Rate> {
     let (whole, fraction) = text.trim().split_once('.').unwrap_or((text.trim(), ""));
     let are_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());

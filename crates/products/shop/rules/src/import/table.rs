@@ -31,7 +31,7 @@ const COLUMNS: &[&str] = &[
 /// The prefix of an option's column name.
 const OPTION: &str = "option:";
 
-/// How much of a column's name is looked at and repeated.
+/// Characters of a column's name that are compared and repeated in messages.
 const SHORT: usize = 40;
 
 impl Reader<'_> {
@@ -55,7 +55,7 @@ impl Reader<'_> {
         if !self.wrong.is_empty() {
             return Catalogue::default();
         }
-        // Rows of one product, in the order the first of each came.
+        // Products in the order of their first rows.
         let mut order: Vec<(usize, ProductRow)> = Vec::new();
         let mut places: HashMap<String, usize> = HashMap::new();
         loop {
@@ -94,7 +94,7 @@ impl Reader<'_> {
         let mut catalogue = Catalogue::default();
         for (line, mut row) in order {
             let named = format!("product {:?}", row.id);
-            // One row without options is a product that comes in one way.
+            // One row without options is a product with one variant.
             if let [only] = &mut row.variants[..]
                 && only.options.is_empty()
                 && only.id.is_none()
@@ -204,12 +204,12 @@ fn product_row(columns: &[String], cells: &StringRecord) -> Result<ProductRow, S
     })
 }
 
-/// The rows of a text, one after another.
+/// Reads the rows of a text.
 struct Table<'a> {
     text: &'a str,
     reader: csv::Reader<&'a [u8]>,
     lines: Lines<'a>,
-    /// The one that was read last.
+    /// The last row that was read.
     row: StringRecord,
 }
 
@@ -223,7 +223,7 @@ impl<'a> Table<'a> {
         usize::try_from(self.reader.position().byte()).unwrap_or(usize::MAX).min(self.text.len())
     }
 
-    /// Reads the next row. Answers its line, or nothing at the end.
+    /// Reads the next row and returns its line; `None` at the end.
     fn next(&mut self) -> Result<Option<usize>, CatalogueError> {
         let begin = self.place();
         match self.reader.read_record(&mut self.row) {
@@ -231,7 +231,7 @@ impl<'a> Table<'a> {
             Ok(false) => return Ok(None),
             Err(error) => return Err(CatalogueError { line: self.lines.at(begin), says: error.to_string() }),
         }
-        // Empty lines before it are passed, as is what the last line break has left.
+        // Skips empty lines, and the rest of the last line break.
         let written = self.text.get(begin..self.place()).unwrap_or_default().trim_start_matches(['\r', '\n']);
         let line = self.lines.of(written);
         match misquoted(written, &self.row) {
@@ -249,13 +249,13 @@ impl<'a> Table<'a> {
 }
 
 enum Misquoted<'a> {
-    /// To the end of the file.
+    /// The quote is not closed.
     Open,
-    /// Something follows the closing quote, from here on.
+    /// Text after the closing quote.
     After(&'a str),
 }
 
-/// Where a row was not written as it was read.
+/// The first misquoted cell of a row, if any.
 fn misquoted<'a>(written: &'a str, row: &StringRecord) -> Option<Misquoted<'a>> {
     let mut rest = written;
     for cell in row {

@@ -71,7 +71,7 @@ fn a_column_that_is_missing_unknown_or_there_twice_is_told() {
                    description, price, price_minor, stock, sku, variant_id, tags, media, is_digital, downloads and \
                    option:<name>";
     let missing = |name: &str| format!("line 1: there is no column {name:?}; the first line names the columns");
-    // A wrong name is told twice: what is not there, and what is there in its place.
+    // A misspelled column has two errors: the missing column and the unknown one.
     assert_eq!(told(csv("id,name,pirce\na,A,1\n")), [missing("price"), unknown.to_owned()]);
     assert_eq!(told(csv("id,price\na,1\n")), [missing("name")]);
     assert_eq!(told(csv("stock\n1\n")), [missing("id"), missing("name"), missing("price")]);

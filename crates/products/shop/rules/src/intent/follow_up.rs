@@ -42,8 +42,8 @@ const FILLERS: &[&str] = &[
     "confirmation_token",
 ];
 
-/// The field that the agent asks for after a request: the one it lacks. Whether a product has variants only the shop
-/// knows, so that a request without one may be followed by the question which.
+/// The field that the agent asks for after a request. Only the shop has the variants of a product, so a request without a
+/// variant may lead to the question for it.
 pub(super) fn question(request: &SkillRequest) -> Option<&'static str> {
     let which = || {
         let open = request.variant_id.is_none() && request.variant_options.is_empty();
@@ -60,7 +60,7 @@ pub(super) fn combine(asked: &SkillRequest, field: &str, said: SkillRequest, par
     let text: Vec<&str> = parts.iter().filter_map(Part::as_text).collect();
     let words = words(&text.join("\n"));
     let mut said = said;
-    // A purchase that was described waits, too, without a question: there a bare word is no variant.
+    // The x402 skill ends without a question: after it a bare word is no variant.
     let is_answer = field != "variant_id" || asked.skill == Some(StoreSkill::CartManagement);
     if is_answer && (said.skill.is_none() || asked.skill.is_none()) {
         take_bare_answer(&mut said, field, &words);
@@ -81,7 +81,7 @@ pub(super) fn combine(asked: &SkillRequest, field: &str, said: SkillRequest, par
         skill,
         action: if skill == Some(StoreSkill::CartManagement) { asked.action.or(said.action) } else { None },
         site_slug: said.site_slug.or_else(|| asked.site_slug.clone()),
-        // "*" is what a text asks for that names nothing.
+        // "*" is the query of a text without search terms.
         query: said.query.filter(|query| is_search && query != "*").or_else(|| asked.query.clone()),
         cart_token: said.cart_token.or_else(|| asked.cart_token.clone()),
         product_id: said.product_id.or_else(|| asked.product_id.clone()),

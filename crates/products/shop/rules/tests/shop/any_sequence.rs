@@ -1,4 +1,4 @@
-//! Anybody does anything, in any order, at any time; and stock and money are right after every single step.
+//! Any operations of any callers, in any order and at any time: stock and money are correct after every step.
 
 use std::collections::BTreeMap;
 
@@ -143,7 +143,7 @@ fn adds_up(totals: &Totals) -> bool {
 }
 
 fn check(bench: &Bench, stock: &[u64], memory: &mut Memory) -> TestCaseResult {
-    // Stock: nothing below zero, nothing made up, and in each place just what the rows say.
+    // Stock: no place below zero, no unit created, and each place agrees with the rows.
     let mut units: Vec<(Unit, u64)> = Vec::new();
     for (product, left) in bench.products.iter().zip(stock) {
         units.push((unit_of(&product.site, &product.item(&product.variants[0], 1)), *left));
@@ -171,7 +171,7 @@ fn check(bench: &Bench, stock: &[u64], memory: &mut Memory) -> TestCaseResult {
         prop_assert_eq!(sold, kept.map(|o| of(&mut o.lines.iter().map(|line| &line.item), third(o))).sum::<i64>());
     }
 
-    // Money: the workspace has just what its orders brought and did not give back, and all accounts sum to zero.
+    // Money: the workspace has the totals of its orders that are not paid back, and all accounts sum to zero.
     let earned: i64 = bench.orders.values().filter(|order| order.is_earned()).map(|order| order.totals.total.0).sum();
     let purse = AccountId::available(&book(&bench.site.currency), &UserId::from("ws_1"));
     prop_assert_eq!(bench.book.balance(&purse).hundredths(), earned);
@@ -227,14 +227,14 @@ proptest! {
             run(&mut bench, op, &mut memory)?;
             check(&bench, &stock, &mut memory)?;
         }
-        // In the end everything that was only set aside is for sale again.
+        // At the end all reserved stock is available again.
         bench.pass(RULES.cart_ms);
         check(&bench, &stock, &mut memory)?;
         prop_assert!(bench.sessions.values().all(|session| session.status != SessionStatus::Open));
     }
 }
 
-/// The property above is only worth something if such sequences come to sales.
+/// The property above tests something only if the sequences lead to sales.
 #[test]
 fn a_cart_becomes_an_order_once() {
     let mut bench = Bench::new(&[5, 5, 5]);

@@ -119,7 +119,7 @@ impl Bench {
         bench
     }
 
-    /// As a store would: no entry twice, nothing below its floor.
+    /// Posts as a store does: no entry twice, no account below its floor.
     fn post(&mut self, entry: &Entry) -> Result<(), Arc<str>> {
         assert_eq!(entry.mistake(), None);
         let on = |account: &Arc<str>| self.accounts.get(account).copied().unwrap_or_default();
@@ -201,7 +201,7 @@ impl Bench {
         Some(step.and_then(|step| self.take(&key, step)))
     }
 
-    /// Time goes by, and what is over ends.
+    /// Advances the time and expires what is due.
     pub(crate) fn pass(&mut self, ms: u64) {
         self.now = self.now.plus_ms(ms);
         let keys: Vec<Arc<str>> = self.carts.keys().cloned().collect();
