@@ -1,9 +1,9 @@
-//! Aly's endpoints: a store agent at `/api/a2a`, by JSON-RPC and by HTTP+JSON, and the same below `/aly`.
+//! Aly's endpoint: the store agent at `/api/a2a`, by JSON-RPC and by HTTP+JSON, and the same below `/aly`.
 //!
-//! The wire is [`crate::aly`]'s. Here is who may do what: anybody may send what needs no scope, and everything else is
-//! for API keys and access tokens of a workspace ([`crate::oauth`]), which is the task's tenant. Whoever may not have what a
-//! message asks for is told so before there is a task. And here are the product's rules for push configs: how many, where
-//! to, found by their address, and none once a task has settled.
+//! [`crate::aly`] has the encoding; this module has permissions and push configs. Every caller may send a message that needs
+//! no scope; all else needs an API key or access token of a workspace ([`crate::oauth`]), which is the task's tenant. The
+//! permission is checked before a task exists. Push configs have a maximum number and a restricted URL, can be named by their
+//! URL, and end with their task.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ use web::body::{Response, ResponseBody};
 use web::credentials::bearer;
 use web::response::{json, not_allowed};
 
-/// What would stop the endpoints from being served.
+/// Checks that the store agent is among the agents.
 pub fn check(aly: &StoreAgentSettings, settings: &Settings) -> Result<(), settings::Error> {
     if settings.agents.contains(&aly.agent) {
         return Ok(());
@@ -44,7 +44,7 @@ pub fn check(aly: &StoreAgentSettings, settings: &Settings) -> Result<(), settin
     Err(settings::Error(format!("aly: there is no agent {:?} to be the store agent", aly.agent)))
 }
 
-/// A request at `/api/a2a` or below it.
+/// Answers a request at `/api/a2a` or below it.
 pub(crate) async fn answer(
     server: &Arc<Server>,
     below: &str,
@@ -79,7 +79,7 @@ pub(crate) async fn answer(
     signed(response)
 }
 
-/// What is not even read.
+/// Answers a request whose body was refused before it was read.
 pub(crate) fn answer_unread(
     server: &Arc<Server>,
     below: &str,
@@ -97,7 +97,7 @@ pub(crate) fn answer_unread(
     })
 }
 
-/// Where one request is dealt with.
+/// A request to the store agent, with the parts of the server that handle it.
 struct StoreAgentRequest<'a> {
     server: &'a Arc<Server>,
     aly: &'a StoreAgentSettings,
@@ -106,10 +106,10 @@ struct StoreAgentRequest<'a> {
     head: &'a request::Parts,
 }
 
-/// What a caller shows.
+/// The credential of a request.
 pub(crate) enum PresentedCredential {
     Nothing,
-    /// A token of a person's session in a browser: it is nobody here.
+    /// The token of a browser session, which identifies no caller of the store agent.
     Session,
     Caller(Arc<Caller>),
 }
@@ -128,14 +128,14 @@ impl<'a> StoreAgentRequest<'a> {
             Ok(body) => body,
             Err(fault) => {
                 let mut response = rpc_fault(&OwnedId::NULL, &fault, Operation::Unknown, log);
-                // A body that never came whole is HTTP's own trouble.
+                // An incomplete body is an error of HTTP.
                 if fault.kind == Kind::InvalidRequest && fault.cause.is_some() {
                     *response.status_mut() = StatusCode::BAD_REQUEST;
                 }
                 return response;
             }
         };
-        // It is text: the scan has seen to that.
+        // The scan has checked that the body is UTF-8.
         let request = match jsonrpc::read(std::str::from_utf8(&body).unwrap_or_default()) {
             Ok(request) => request,
             Err(Unreadable { id, fault, .. }) => return rpc_fault(&id, &fault, Operation::Unknown, log),
@@ -145,7 +145,7 @@ impl<'a> StoreAgentRequest<'a> {
             Ok(response) => response,
             Err(fault) => rpc_fault(&request.id, &fault, operation, log),
         };
-        // Nobody waits for it; what HTTP has to say is said all the same.
+        // A notification has no JSON-RPC response; the HTTP status stays.
         if request.is_notification {
             *response.body_mut() = ResponseBody::empty();
             response.headers_mut().remove(CONTENT_TYPE);
@@ -165,7 +165,7 @@ impl<'a> StoreAgentRequest<'a> {
         let limits = self.server.engine.limits();
         let known = METHODS.contains(&&*request.method);
         let is_send = matches!(&*request.method, "SendMessage" | "SendStreamingMessage");
-        // What exists is for those who may ask; what does not exist is told to everybody.
+        // Known methods require permission; an unknown method is reported to every caller.
         let shown = if known { self.identify_caller(is_send, log).await? } else { PresentedCredential::Nothing };
         let decoded = WIRE.decode_rpc(&request.method, request.params, limits)?;
         *operation = Operation::from(&decoded.call);
@@ -194,7 +194,7 @@ impl<'a> StoreAgentRequest<'a> {
         operation: &mut Operation,
     ) -> Result<Response, Fault> {
         let (server, head, limits) = (self.server, self.head, self.server.engine.limits());
-        // HEAD asks for what GET would say; hyper leaves the body away.
+        // HEAD is handled as GET; hyper omits the body.
         let verb = if head.method == Method::HEAD { "GET" } else { head.method.as_str() };
         let route = WIRE.route(verb, below, head.uri.query())?;
         if head.method == Method::HEAD && route.is_stream() {
@@ -209,7 +209,7 @@ impl<'a> StoreAgentRequest<'a> {
         } else {
             Bytes::new()
         };
-        // A cancel and a subscription say nothing that the path does not.
+        // The body of a cancel or a subscription adds nothing to the path.
         let reads = is_send || asked_for == Operation::PushCreate;
         let text = if reads { scan::scan(&body, limits.json_depth)? } else { "" };
         let decoded = route.decode(text, limits)?;
@@ -226,8 +226,8 @@ impl<'a> StoreAgentRequest<'a> {
         })
     }
 
-    /// Who is calling, within the limits of calls. Whoever shows a key or a token wants to be somebody: a wrong one is
-    /// refused also where none is needed. A session's token is no such thing.
+    /// Identifies the caller and applies the rate limits. An invalid key or token is rejected also where none is needed; the
+    /// token of a browser session counts as no credential.
     async fn identify_caller(&self, is_send: bool, log: &mut RequestLog) -> Result<PresentedCredential, Fault> {
         let throttle = self.server.throttle.as_ref();
         let shown = match identify(self.server, self.oauth, &self.head.headers).await {
@@ -241,7 +241,7 @@ impl<'a> StoreAgentRequest<'a> {
         };
         let caller = match &shown {
             PresentedCredential::Caller(caller) => caller,
-            // Where the operator wants everybody to be known, nothing is public.
+            // Where the operator requires authentication, no operation is public.
             PresentedCredential::Nothing | PresentedCredential::Session
                 if is_send && !is_closed(self.server, self.mounted) =>
             {
@@ -257,7 +257,7 @@ impl<'a> StoreAgentRequest<'a> {
         Ok(shown)
     }
 
-    /// Carries out a call for whoever shows this, and says in whose workspace.
+    /// Performs a call; also returns the tenant of its task.
     async fn perform(
         &self,
         shown: PresentedCredential,
@@ -300,9 +300,9 @@ impl<'a> StoreAgentRequest<'a> {
         Ok((asked, done, tenant))
     }
 
-    /// Whether somebody may send this. What the task needs and the message leaves out is added to it.
+    /// Checks the permission to send a message, and adds a context id if it has none.
     async fn admit(&self, send: &mut Send, caller: Option<&Caller>) -> Result<Needs, Fault> {
-        // A message here always opens a task.
+        // A message to this endpoint always opens a task.
         let needs = admit(self.aly, send, caller, None).await?;
         if let Some(config) = &send.push {
             if caller.is_none() {
@@ -316,8 +316,8 @@ impl<'a> StoreAgentRequest<'a> {
         Ok(needs)
     }
 
-    /// Push configs by the product's rules. A settled task has none: what was still to be told is told, and then the engine
-    /// removes them, as the dialect wants it. Until then they are not shown.
+    /// Push configs by Aly's rules. A settled task has none: the engine removes them after the last delivery
+    /// (`clears_push`), and until then they are hidden.
     async fn push(&self, place: &CallScope, call: PushCall) -> Result<PushAnswer, Fault> {
         let engine = &self.server.engine;
         let task = match &call {
@@ -361,7 +361,7 @@ impl<'a> StoreAgentRequest<'a> {
         }
     }
 
-    /// All configs of a task; there are never more than a page of them.
+    /// All push configs of a task; they fit on one page.
     async fn configs(&self, place: &CallScope, task: &str) -> Result<Vec<PushConfig>, Fault> {
         let page_size = Some(self.server.engine.limits().page_size);
         let call = PushCall::List { task: task.to_owned(), page_size, page_token: None };
@@ -371,7 +371,7 @@ impl<'a> StoreAgentRequest<'a> {
         }
     }
 
-    /// A fault as an HTTP status and the product's body.
+    /// A fault as an HTTP+JSON response.
     fn rest_fault(&self, fault: &Fault, operation: Operation, log: &mut RequestLog) -> Response {
         log.fault(fault);
         let (status, encoded) = WIRE.rest_error(fault, operation);
@@ -396,7 +396,8 @@ impl<'a> StoreAgentRequest<'a> {
     }
 }
 
-/// What a message to the store agent needs of its sender, who has it; `None` is a stranger.
+/// Checks that the sender has the permissions that a message needs, and returns them. A `caller` of `None` has no
+/// credential.
 pub(crate) async fn admit(
     aly: &StoreAgentSettings,
     send: &Send,
@@ -419,7 +420,7 @@ pub(crate) async fn admit(
     Ok(needs)
 }
 
-/// Whether everybody has to be known here.
+/// Whether every caller must be authenticated.
 pub(crate) fn is_closed(server: &Server, mounted: &Mounted) -> bool {
     match mounted.door {
         Door::Required => !server.opens(&mounted.agent),
@@ -427,7 +428,7 @@ pub(crate) fn is_closed(server: &Server, mounted: &Mounted) -> bool {
     }
 }
 
-/// Who shows these.
+/// The credential in the headers: of OAuth, or a key of the server.
 pub(crate) async fn identify(
     server: &Server,
     oauth: &Oauth,
@@ -440,7 +441,7 @@ pub(crate) async fn identify(
     if let Some(caller) = oauth.identify(&server.callers, bearer).await? {
         return Ok(PresentedCredential::Caller(caller));
     }
-    // Keys of the server itself are of a tenant, too.
+    // Keys of the server belong to a tenant, too.
     let mut only = HeaderMap::new();
     if let Some(value) = headers.get(AUTHORIZATION) {
         only.insert(AUTHORIZATION, value.clone());
@@ -454,7 +455,7 @@ pub(crate) async fn identify(
     }
 }
 
-/// What is sent, if something is.
+/// The message of a call, if it sends one.
 fn sent(call: &mut Call) -> Option<&mut Send> {
     match call {
         Call::Send(send) | Call::Stream(send) => Some(send),
@@ -472,7 +473,7 @@ fn config_not_found() -> Fault {
     Fault::new(Kind::TaskNotFound, "the task has no such push config; list them to see which there are")
 }
 
-/// The config of this id, else those of this address.
+/// The push config with this id, else those with this URL.
 fn named(configs: Vec<PushConfig>, id: &str) -> Vec<PushConfig> {
     if let Some(one) = configs.iter().find(|config| config.id.as_deref() == Some(id)) {
         return vec![one.clone()];
@@ -480,7 +481,7 @@ fn named(configs: Vec<PushConfig>, id: &str) -> Vec<PushConfig> {
     configs.into_iter().filter(|config| config.url == id).collect()
 }
 
-/// Over TLS, but for whoever tries things out on their own machine. What else an operator forbids is the courier's.
+/// Requires https, except on loopback. The webhook sender enforces what else the operator forbids.
 fn check_url(config: &PushConfig) -> Result<(), Fault> {
     let refuse = |why: &str| Err(Fault::params("url", format!("the push config's url {why}")));
     let Ok(url) = Url::parse(&config.url) else { return refuse("is not an absolute URL") };
@@ -498,7 +499,7 @@ fn check_url(config: &PushConfig) -> Result<(), Fault> {
     }
 }
 
-/// JSON-RPC answers 200; only what HTTP itself has a word for has another status.
+/// A fault as a JSON-RPC response: HTTP status 200, except for faults that have an HTTP status of their own.
 fn rpc_fault(id: &Id<'_>, fault: &Fault, operation: Operation, log: &mut RequestLog) -> Response {
     log.fault(fault);
     let mut out = Vec::with_capacity(256);
@@ -520,7 +521,7 @@ fn signed(mut response: Response) -> Response {
     response
 }
 
-/// The card of the shop that the host is, else the platform's.
+/// The card of the shop that the request's host belongs to, else the platform's card.
 pub(crate) async fn card(server: &Arc<Server>, head: &request::Parts, log: &mut RequestLog) -> Response {
     (log.operation, log.dialect) = ("card", aly::NAME);
     let Some(request) = StoreAgentRequest::open(server, head) else {
@@ -532,7 +533,7 @@ pub(crate) async fn card(server: &Arc<Server>, head: &request::Parts, log: &mut 
     }
 }
 
-/// The card of the shop that the host is, if it is one's: at the origin, where others have theirs.
+/// The card of the shop that the request's host belongs to; `None` if it is no shop's host. Served at the origin.
 pub(crate) async fn shop_card(server: &Arc<Server>, head: &request::Parts, log: &mut RequestLog) -> Option<Response> {
     let request = StoreAgentRequest::open(server, head)?;
     match request.shop().await {

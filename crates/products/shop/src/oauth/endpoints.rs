@@ -1,4 +1,4 @@
-//! The endpoints below `/oauth`, and the documents that say where they are.
+//! The endpoints below `/oauth`, and the metadata documents that describe them.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -28,25 +28,25 @@ use web::credentials::{Authorization, bearer};
 use web::html::{self, Forms};
 use web::response::{self, Rejection, not_allowed, private_json};
 
-/// No request to these endpoints is larger.
+/// Largest body of a request to these endpoints.
 pub(crate) const BODY_BYTES: usize = 64 << 10;
 
-/// What tokens are good for, below the address of the server.
+/// Paths of the resources that accept the tokens.
 const RESOURCES: [&str; 2] = ["/api/a2a", "/aly/api/a2a"];
 
-/// The cookie that shows that a form comes back from where it was shown.
+/// The cookie that proves that a form was sent from the consent page.
 const COOKIE_NAME: &str = "rialto_consent";
 
-/// What the documents are about.
+/// The metadata documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MetadataDocument {
-    /// Where tokens are asked for (RFC 8414).
+    /// Metadata of the authorization server (RFC 8414).
     Server,
-    /// What they are good for (RFC 9728).
+    /// Metadata of the protected resource (RFC 9728).
     Resource,
 }
 
-/// A request below `/oauth`.
+/// Answers a request below `/oauth`.
 pub(crate) async fn answer(
     server: &Arc<Server>,
     oauth: &Oauth,
@@ -93,7 +93,7 @@ pub(crate) async fn answer(
     outcome.unwrap_or_else(|error| request.error_json(&error, log))
 }
 
-/// One of the documents.
+/// A metadata document.
 pub(crate) fn document(
     server: &Server,
     which: MetadataDocument,
@@ -134,18 +134,18 @@ pub(crate) fn document(
     response
 }
 
-/// The resource that the document at this path is about: the one whose path comes last in it.
+/// The resource that the document at this path describes: the one whose path ends the document's path.
 fn resource_at(path: &str) -> &'static str {
     let [root, mounted] = RESOURCES;
     if path.ends_with(mounted) || path.starts_with("/aly/") { mounted } else { root }
 }
 
-/// Whether tokens of this server are good at a resource: an address as the documents have it, and no other spelling.
+/// Whether a resource accepts the tokens of this server. Its address must be spelled as in the documents.
 fn is_served(base: &str, resource: &str) -> bool {
     resource.strip_prefix(base).is_some_and(|path| RESOURCES.contains(&path))
 }
 
-/// Where whoever lacks a token is told how to get one.
+/// The address of the resource metadata, which a 401 response names.
 pub(crate) fn resource_url(base: &str) -> String {
     format!("{base}/.well-known/oauth-protected-resource")
 }
@@ -175,7 +175,7 @@ impl FormFields {
         Ok(FormFields(all))
     }
 
-    /// A field that says something.
+    /// The value of a field, if it is not empty.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         let found = self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
         found.filter(|value| !value.is_empty())
@@ -186,7 +186,7 @@ impl FormFields {
     }
 }
 
-/// What a person is asked to agree to.
+/// A valid authorization request, before the person's consent.
 pub(super) struct AuthorizationRequest {
     pub(super) client: OauthClient,
     pub(super) redirect: String,
@@ -195,11 +195,11 @@ pub(super) struct AuthorizationRequest {
     pub(super) challenge: String,
 }
 
-/// A request that cannot be agreed to.
+/// An authorization request that cannot be shown to the person.
 enum AuthorizeError {
-    /// RequestLog to the person: nobody knows where to send them.
+    /// The request has no valid redirect URI: the person sees the error as a page.
     Page(Error),
-    /// RequestLog to the client.
+    /// The browser is redirected to the client with the error: redirect URI and `state`.
     Redirect(Error, String, Option<String>),
 }
 
@@ -214,7 +214,7 @@ impl OauthRequest<'_> {
         FormFields::read(std::str::from_utf8(&body).map_err(|_| Error::request("the form is not UTF-8"))?)
     }
 
-    /// That the resource a client names (RFC 8707) is one of ours, where it names one.
+    /// Checks the `resource` of a request (RFC 8707), if it has one.
     fn check_resource(&self, form: &FormFields) -> Result<(), Error> {
         match form.get("resource") {
             Some(resource) if !is_served(&self.base, resource) => {
@@ -225,7 +225,7 @@ impl OauthRequest<'_> {
         }
     }
 
-    /// What the request asks a person for, if it can be asked.
+    /// Reads and checks an authorization request.
     async fn request(&self, form: &FormFields) -> Result<AuthorizationRequest, AuthorizeError> {
         let here = |error: Error| AuthorizeError::Page(error);
         let id = form.required("client_id").map_err(here)?;
@@ -262,7 +262,7 @@ impl OauthRequest<'_> {
         }
     }
 
-    /// Shows what is asked for; `said` is what was wrong with an answer to it.
+    /// Shows the consent page; `said` is the error of the previous submission.
     async fn authorize(&self, query: &str, said: Option<&str>, log: &mut RequestLog) -> Response {
         let form = match FormFields::read(query) {
             Ok(form) => form,
@@ -292,13 +292,13 @@ impl OauthRequest<'_> {
         response
     }
 
-    /// What the person said.
+    /// Handles the submitted consent page.
     async fn decide(&self, form: FormFields, log: &mut RequestLog) -> Response {
         let request = match self.request(&form).await {
             Ok(request) => request,
             Err(authorize_error) => return self.authorize_error(authorize_error, log),
         };
-        // Whoever posts this has seen the page in the same browser: another site cannot read the cookie or set it.
+        // The form must come from the page in the same browser: another site can neither read nor set the cookie.
         let seen =
             cookie(&self.head.headers).zip(form.get("csrf")).is_some_and(|(kept, sent)| constant_time_eq(kept, sent));
         if !seen {
@@ -339,8 +339,8 @@ impl OauthRequest<'_> {
         }
     }
 
-    /// Whose key this is: one of a workspace's own, or one that the server knows anyway. A token is no key: nobody gives
-    /// away more than they were given.
+    /// The caller of an API key: of a workspace, or of the server. An access token is not accepted: otherwise its holder
+    /// could pass on more than was granted.
     async fn person(&self, key: &str, log: &mut RequestLog) -> Result<Option<(Arc<Caller>, Maker)>, Fault> {
         let known = if key.is_empty() || key.starts_with(ACCESS) || jwt::is_token(key) {
             None
@@ -356,7 +356,7 @@ impl OauthRequest<'_> {
         }
     }
 
-    /// Somebody showed a secret that is none.
+    /// Counts a wrong secret against the address of the client.
     fn count_failure(&self, log: &RequestLog) -> Result<(), Fault> {
         self.server.throttle.as_ref().map_or(Ok(()), |throttle| throttle.failed(log.address))
     }
@@ -410,7 +410,7 @@ impl OauthRequest<'_> {
         Ok(secret_response(StatusCode::OK, &json!({})))
     }
 
-    /// What a token is good for: told to the client it was given to, if that has a secret, and to keys of its workspace.
+    /// Introspection of a token, for the client it was issued to, if that has a secret, and for keys of its workspace.
     async fn introspect(&self, body: Result<Bytes, Fault>, log: &mut RequestLog) -> Result<Response, Error> {
         let form = self.form(body)?;
         let (workspace, client) = match bearer(&self.head.headers) {
@@ -476,7 +476,7 @@ impl OauthRequest<'_> {
         Ok(secret_response(StatusCode::CREATED, &answer))
     }
 
-    /// The client that asks, as it shows itself.
+    /// Authenticates the client of a request.
     async fn client(&self, form: &FormFields, log: &mut RequestLog) -> Result<(OauthClient, u64), Error> {
         let shown = self.client_credentials(form)?;
         match self.oauth.authenticate(&self.server.callers, &shown).await {
@@ -524,7 +524,7 @@ impl OauthRequest<'_> {
         html_response(status_of(error), page::refusal(&error.description))
     }
 
-    /// An error, told to the client by way of the person's browser.
+    /// An error as a redirect of the person's browser to the client.
     fn redirect_error(&self, error: &Error, redirect: &str, state: Option<&str>, log: &mut RequestLog) -> Response {
         log_error(error, log);
         let fields = [("error", Some(error.code)), ("error_description", Some(&*error.description)), ("state", state)];
@@ -574,7 +574,7 @@ fn log_error(error: &Error, log: &mut RequestLog) {
 
 fn status_of(error: &Error) -> StatusCode {
     match (&error.fault, error.code) {
-        // The same as where the tokens are used.
+        // The same status as at the store agent's endpoint.
         (Some(fault), _) => {
             let status = crate::aly::errors::line(fault.kind, Operation::Unknown).http;
             StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
@@ -591,7 +591,7 @@ fn cookie(headers: &HeaderMap) -> Option<&str> {
     pairs.find(|(name, _)| *name == COOKIE_NAME).map(|(_, value)| value)
 }
 
-/// A JSON document with a secret, which old caches must not keep, either.
+/// A JSON response with a secret. HTTP/1.0 caches must not store it either.
 fn secret_response(status: StatusCode, value: &Value) -> Response {
     uncached(private_json(status, value.to_string()))
 }
@@ -602,6 +602,6 @@ fn uncached(mut response: Response) -> Response {
 }
 
 fn html_response(status: StatusCode, page: String) -> Response {
-    // A browser that has answered goes on to the client.
+    // After the form is submitted, the browser is redirected to the client.
     html::response(status, page, Forms::Onwards)
 }

@@ -1,7 +1,7 @@
-//! Codes and tokens: how they are given, exchanged, renewed, looked up and taken back.
+//! Authorization codes and tokens: issue, exchange, renewal, lookup and revocation.
 //!
-//! A code and a refresh token are good once. Whoever shows one a second time has either stolen it or been stolen from, and
-//! nobody can tell which: the grant ends, with all its tokens.
+//! A code and a refresh token can be used once. A second use means that one of its two users has stolen it, and the server
+//! cannot know which one: the grant ends with all its tokens.
 
 use std::sync::Arc;
 
@@ -19,10 +19,10 @@ use super::{
 };
 use gateway::callers::Callers;
 
-/// Ends that are cleared away with every grant that is made: more than one, so that they grow fewer.
+/// Expired records that are removed with every new code or grant: more than one, so that their number falls.
 const MAX_REMOVED: u32 = 4;
 
-/// What a client gets.
+/// The tokens of a token response.
 #[derive(Debug)]
 pub(super) struct IssuedTokens {
     pub(super) access: String,
@@ -32,7 +32,7 @@ pub(super) struct IssuedTokens {
     pub(super) workspace: Arc<str>,
 }
 
-/// What a person agreed to.
+/// The consent of a person.
 pub(super) struct Consent<'a> {
     pub(super) client: &'a OauthClient,
     pub(super) redirect: &'a str,
@@ -43,14 +43,14 @@ pub(super) struct Consent<'a> {
     pub(super) maker: Maker,
 }
 
-/// What a client shows to fetch what was agreed to.
+/// A client's request to exchange a code for tokens.
 pub(super) struct CodeExchange<'a> {
     pub(super) code: &'a str,
     pub(super) redirect: Option<&'a str>,
     pub(super) verifier: &'a str,
 }
 
-/// What is told of a token that is good.
+/// Data of a valid token, for introspection and for the caller it identifies.
 pub(super) struct TokenInfo {
     pub(super) client: Arc<str>,
     pub(super) workspace: Arc<str>,
@@ -61,7 +61,7 @@ pub(super) struct TokenInfo {
     pub(super) is_access: bool,
 }
 
-/// A token's two halves: which grant it is of, and what nobody else knows.
+/// The grant's id in a token. A token is 16 bytes of the grant's id and 32 secret bytes.
 fn grant_of(token: &str, prefix: &str) -> Option<String> {
     let bytes = URL_SAFE_NO_PAD.decode(token.strip_prefix(prefix).filter(|text| text.len() == 64)?).ok()?;
     bytes.get(..16).map(hex)
@@ -78,7 +78,7 @@ fn id_bytes(id: &str) -> Result<[u8; 16], Fault> {
 }
 
 impl Grant {
-    /// One more access token.
+    /// Issues another access token.
     fn issue(&mut self, scopes: Vec<String>, now: Time, access_s: u32) -> Result<String, Fault> {
         let text = token(ACCESS, &id_bytes(&self.id)?)?;
         self.access.retain(|access| access.expires > now);
@@ -89,7 +89,7 @@ impl Grant {
         Ok(text)
     }
 
-    /// Another refresh token in the place of the one there is.
+    /// Replaces the refresh token.
     fn rotate(&mut self, now: Time, refresh_s: u32) -> Result<String, Fault> {
         let text = token(REFRESH, &id_bytes(&self.id)?)?;
         if let Some((used, _)) = self.refresh.replace((secret_hash(&text), after(now, refresh_s))) {
@@ -107,7 +107,7 @@ impl Grant {
 }
 
 impl Oauth {
-    /// The code for what a person agreed to.
+    /// Stores the consent and returns its code.
     pub(super) async fn agree(&self, agreed: Consent<'_>) -> Result<String, Error> {
         let now = self.now();
         let (ended, all) = self.list::<AuthorizationCode>(records::CODE, records::BY_END.into(), MAX_REMOVED).await?;
@@ -141,7 +141,7 @@ impl Oauth {
         Ok(text)
     }
 
-    /// Tokens for a code.
+    /// Exchanges a code for tokens.
     pub(super) async fn exchange(
         &self,
         callers: &Callers,
@@ -194,7 +194,7 @@ impl Oauth {
             let changes =
                 vec![records::put_grant(&grant, Expect::Absent), records::put_code(&code, Expect::Version(version))];
             if self.keep(changes).await? {
-                self.tidy(&grant).await?;
+                self.remove_surplus(&grant).await?;
                 let Grant { scopes, workspace, .. } = grant;
                 return Ok(IssuedTokens { access, refresh, expires_s: self.rules.access_s, scopes, workspace });
             }
@@ -202,7 +202,7 @@ impl Oauth {
         Err(too_busy().into())
     }
 
-    /// A token for the client itself.
+    /// Issues an access token for the client itself (client credentials).
     pub(super) async fn own_token(
         &self,
         client: (OauthClient, u64),
@@ -230,11 +230,11 @@ impl Oauth {
         if !self.keep(vec![records::put_grant(&grant, Expect::Absent)]).await? {
             return Err(too_busy().into());
         }
-        self.tidy(&grant).await?;
+        self.remove_surplus(&grant).await?;
         Ok(IssuedTokens { access, refresh: None, expires_s: self.rules.access_s, scopes, workspace })
     }
 
-    /// Other tokens for a refresh token, which is used up by it.
+    /// Exchanges a refresh token for new tokens; the refresh token becomes invalid.
     pub(super) async fn renew(
         &self,
         callers: &Callers,
@@ -260,7 +260,7 @@ impl Oauth {
             if !grant.refresh.as_ref().is_some_and(|(kept, end)| constant_time_eq(kept, &hash) && *end > now) {
                 return Err(unknown());
             }
-            if !self.holds(callers, &grant).await? {
+            if !self.is_grant_valid(callers, &grant).await? {
                 self.end(&id).await?;
                 return Err(unknown());
             }
@@ -287,7 +287,7 @@ impl Oauth {
         Err(too_busy().into())
     }
 
-    /// Takes a token back, if it is the client's: an access token alone, a refresh token with all the others.
+    /// Revokes a token of the client: an access token alone, a refresh token with its whole grant.
     pub(super) async fn revoke(&self, client: &OauthClient, token: &str) -> Result<(), Error> {
         let hash = secret_hash(token);
         if let Some(id) = grant_of(token, REFRESH) {
@@ -321,7 +321,7 @@ impl Oauth {
         Err(too_busy().into())
     }
 
-    /// What a token is good for, if it is.
+    /// The data of a token; `None` if it is not valid.
     pub(super) async fn facts(&self, callers: &Callers, token: &str) -> Result<Option<TokenInfo>, Fault> {
         let is_access = token.starts_with(ACCESS);
         let prefix = if is_access { ACCESS } else { REFRESH };
@@ -336,7 +336,7 @@ impl Oauth {
             refresh.map(|(_, end)| (grant.scopes.clone(), grant.made, *end))
         };
         let Some((scopes, made, expires)) = good.filter(|(_, _, expires)| *expires > now) else { return Ok(None) };
-        if !self.holds(callers, &grant).await? {
+        if !self.is_grant_valid(callers, &grant).await? {
             return Ok(None);
         }
         let Grant { client, workspace, subject, .. } = grant;
@@ -352,13 +352,13 @@ impl Oauth {
         }))
     }
 
-    /// Ends a grant, whatever it has become meanwhile.
+    /// Removes a grant in whatever version it is stored.
     pub(super) async fn end(&self, grant: &str) -> Result<(), Fault> {
         self.keep(vec![records::remove(records::GRANT, grant, Expect::Any)]).await.map(drop)
     }
 
-    /// Clears away what has ended, and what one person has too much of.
-    async fn tidy(&self, new: &Grant) -> Result<(), Fault> {
+    /// Removes expired grants, and the oldest grants of the person beyond the limit.
+    async fn remove_surplus(&self, new: &Grant) -> Result<(), Fault> {
         let now = self.now();
         let (ended, _) = self.list::<Grant>(records::GRANT, records::BY_END.into(), MAX_REMOVED).await?;
         let (oldest, all) = self.list::<Grant>(records::GRANT, records::of_person(new), MAX_REMOVED).await?;

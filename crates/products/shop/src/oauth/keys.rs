@@ -1,4 +1,4 @@
-//! API keys of workspaces: made and revoked by operators, shown once.
+//! API keys of workspaces. Operators create and revoke them; the secret is shown once.
 
 use std::sync::Arc;
 
@@ -14,17 +14,17 @@ use super::{
 
 const NAME_BYTES: usize = 128;
 
-/// A key to be made.
+/// A key to create.
 #[derive(Clone, Debug, Default)]
 pub struct NewApiKey {
     pub workspace: Arc<str>,
     pub name: String,
-    /// Empty is everything.
+    /// Empty means all scopes.
     pub scopes: Vec<String>,
     pub expires_at: Option<Time>,
 }
 
-/// A key as it is shown: without its secret.
+/// A key without its secret, for operators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiKeySummary {
     pub id: Arc<str>,
@@ -43,10 +43,10 @@ impl From<ApiKey> for ApiKeySummary {
 }
 
 impl Oauth {
-    /// Makes a key. The secret is told now and never again.
+    /// Creates a key and returns its secret, which is not stored.
     pub async fn make_key(&self, new: NewApiKey) -> Result<(String, ApiKeySummary), Fault> {
         let mut text = secret(KEY)?;
-        // No key looks like another kind of token.
+        // The prefixes of other tokens begin with that of keys: a key must not have one of them.
         while text.starts_with(ACCESS) || text.starts_with(REFRESH) {
             text = secret(KEY)?;
         }
@@ -54,7 +54,7 @@ impl Oauth {
         Ok((text, key))
     }
 
-    /// Makes a key with a secret that was drawn elsewhere. One that is there already stays as it is.
+    /// Creates a key with a given secret. An existing key with this secret is left unchanged.
     pub async fn put_key(&self, secret: &str, new: NewApiKey) -> Result<(), Fault> {
         if self.read::<ApiKey>(records::KEY, &secret_hash(secret)).await?.is_some() {
             return Ok(());
@@ -96,7 +96,7 @@ impl Oauth {
         Ok(keys.into_iter().map(|(key, _)| key.into()).collect())
     }
 
-    /// Revokes a key, with what was made with it; `None` if the workspace has no such key.
+    /// Revokes a key and the clients and grants created with it; `None` if the workspace has no such key.
     pub async fn revoke_key(&self, workspace: &str, id: &str) -> Result<Option<RevocationCounts>, Fault> {
         let (keys, _) = self.list::<ApiKey>(records::KEY, records::of_workspace(workspace), self.rules.keys).await?;
         let Some((key, _)) = keys.into_iter().find(|(key, _)| *key.id == *id) else { return Ok(None) };
@@ -104,7 +104,7 @@ impl Oauth {
         self.end_made_with(RevokedKey { kind: KeyKind::Workspace, workspace, id }).await.map(Some)
     }
 
-    /// The key of this secret and whom it stands for, if it is one and good.
+    /// The valid key with this secret, and its caller.
     pub(super) async fn key_and_caller(&self, secret: &str) -> Result<Option<(ApiKey, Arc<Caller>)>, Fault> {
         if !secret.starts_with(KEY) || secret.starts_with(ACCESS) || secret.starts_with(REFRESH) {
             return Ok(None);

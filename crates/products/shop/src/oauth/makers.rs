@@ -1,8 +1,8 @@
-//! The key behind a client, a code or a grant: what was made with a key is good for as long as the key is.
+//! The maker of a client, a code or a grant: the key it was created with. It is valid only as long as its maker is.
 //!
-//! Every client that a workspace registered, every code and every grant names its maker. Whoever uses one has the maker
-//! looked up: a key that was revoked, has expired, was taken out of the config or has another secret there ends what was
-//! made with it, in every process and without a second write. Removing the records is tidying, and may come later.
+//! Every client that a workspace registered, every code and every grant names its maker, and every use of it looks the
+//! maker up. So the revocation of a key, its expiry, or its removal or change in the config ends everything created with it,
+//! in every process and without a second write. The removal of the records only frees space and may come later.
 
 use std::sync::Arc;
 
@@ -14,24 +14,24 @@ use super::{CALLER_PREFIX, Oauth, constant_time_eq, decode_record, hex, store_fa
 use gateway::callers::{Callers, Source};
 use gateway::links::unhex;
 
-/// Records read at a time where all of them are walked.
+/// Records that a walk over a list reads at a time.
 const PAGE: u32 = 200;
 
-/// The key that something was made with.
+/// The key that a client, a code or a grant was created with. Stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Maker {
-    /// An API key of the workspace: its id, and the hash that its record is kept under.
+    /// An API key of the workspace: its id, and the hash that is the key of its record.
     Workspace { id: Arc<str>, hash: String },
-    /// A key that an operator made for the server: its id and the hash of its secret.
+    /// A key that an operator created for the server: its id and the hash of its secret.
     Operator { id: Arc<str>, hash: String },
-    /// A key of the config: whose it is, and a keyed hash of its secret. People choose these secrets: a plain hash in the
-    /// store would let a reader of the store guess them.
+    /// A key of the config: its caller, and a keyed hash of its secret. People choose these secrets, so that a reader of
+    /// the store could guess them from a plain hash.
     Config { tenant: Arc<str>, name: Arc<str>, tag: String },
 }
 
 impl Maker {
-    /// How operators know it.
+    /// Its name for operators.
     pub(super) fn shown(&self) -> String {
         match self {
             Maker::Workspace { id, .. } => id.to_string(),
@@ -49,7 +49,7 @@ impl Maker {
     }
 }
 
-/// A key that is not good any more.
+/// A revoked key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RevokedKey<'a> {
     pub(crate) kind: KeyKind,
@@ -57,26 +57,26 @@ pub(crate) struct RevokedKey<'a> {
     pub(crate) id: &'a str,
 }
 
-/// The kinds of keys that operators revoke.
+/// Kinds of keys that operators revoke.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyKind {
     Workspace,
     Operator,
 }
 
-/// How much ended with a key or a client.
+/// Number of clients and grants that a revocation removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RevocationCounts {
     pub clients: u64,
     pub grants: u64,
 }
 
-/// A client as operators see it.
+/// A client, for operators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientSummary {
     pub id: Arc<str>,
     pub name: String,
-    /// The workspace that registered it; `None` registered itself.
+    /// The workspace that registered it; `None` for a client that registered itself.
     pub workspace: Option<Arc<str>>,
     pub made_with: Option<String>,
     pub scopes: Vec<String>,
@@ -84,7 +84,7 @@ pub struct ClientSummary {
     pub made_at: Time,
 }
 
-/// A grant as operators see it: without its tokens.
+/// A grant without its tokens, for operators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GrantSummary {
     pub id: String,
@@ -114,7 +114,7 @@ impl From<Grant> for GrantSummary {
 }
 
 impl Oauth {
-    /// Whose key this is, and how it is known again.
+    /// The caller of a key, and the key as the maker of something.
     pub(super) async fn holder(&self, callers: &Callers, secret: &str) -> Result<Option<(Arc<Caller>, Maker)>, Fault> {
         if let Some((key, caller)) = self.key_and_caller(secret).await? {
             return Ok(Some((caller, Maker::Workspace { id: key.id, hash: key.hash })));
@@ -134,7 +134,7 @@ impl Oauth {
         self.links.tag(b"rialto key of the config 1", hash).await.map(|tag| hex(&tag))
     }
 
-    /// Whether a key is still good.
+    /// Whether a key is still valid.
     async fn is_good(&self, callers: &Callers, maker: &Maker) -> Result<bool, Fault> {
         match maker {
             Maker::Workspace { id, hash } => {
@@ -153,7 +153,7 @@ impl Oauth {
         }
     }
 
-    /// Whether the maker of a client is good. Clients of before makers were written down have none: operators remove them.
+    /// Whether the maker of a client is valid. Clients of earlier versions have no maker: operators remove them.
     pub(super) async fn is_client_good(&self, callers: &Callers, client: &OauthClient) -> Result<bool, Fault> {
         match &client.maker {
             Some(maker) => self.is_good(callers, maker).await,
@@ -161,7 +161,7 @@ impl Oauth {
         }
     }
 
-    /// Whether what a code stands for is still given.
+    /// Whether the maker of a code is still valid.
     pub(super) async fn is_code_good(&self, callers: &Callers, code: &AuthorizationCode) -> Result<bool, Fault> {
         match &code.maker {
             Some(maker) => self.is_good(callers, maker).await,
@@ -169,11 +169,11 @@ impl Oauth {
         }
     }
 
-    /// Whether a grant holds: its client is there, and the keys that both were made with are good.
-    pub(super) async fn holds(&self, callers: &Callers, grant: &Grant) -> Result<bool, Fault> {
+    /// Whether a grant is valid: its client exists, and the makers of both are valid.
+    pub(super) async fn is_grant_valid(&self, callers: &Callers, grant: &Grant) -> Result<bool, Fault> {
         let client = async {
             match self.read::<OauthClient>(records::CLIENT, &grant.client).await? {
-                // What the client was made with is the maker of its own grants: one look is enough.
+                // The client and its own grants have the same maker, which is checked below.
                 Some((client, _)) if client.maker == grant.maker => Ok(true),
                 Some((client, _)) => self.is_client_good(callers, &client).await,
                 None => Ok(false),
@@ -190,7 +190,7 @@ impl Oauth {
         Ok(client && maker)
     }
 
-    /// Whether somebody of this name has a good key: for what was made before makers were written down.
+    /// Whether a valid key has this name, for records of earlier versions, which have no maker.
     async fn is_subject_good(&self, callers: &Callers, workspace: &str, subject: &str) -> Result<bool, Fault> {
         if callers.has_name(workspace, subject) {
             return Ok(true);
@@ -200,7 +200,7 @@ impl Oauth {
         Ok(keys.iter().any(|(key, _)| *key.id == *subject && key.expires.is_none_or(|end| end > now)))
     }
 
-    /// Removes what was made with a key. It is not good any more already: this makes it gone.
+    /// Removes the clients and grants created with a key. They are invalid since its revocation; this frees their records.
     pub(crate) async fn end_made_with(&self, revoked: RevokedKey<'_>) -> Result<RevocationCounts, Fault> {
         let made = |maker: &Option<Maker>| maker.as_ref().is_some_and(|maker| maker.is_key(revoked));
         let mut clients: Vec<Arc<str>> = Vec::new();
@@ -222,8 +222,7 @@ impl Oauth {
         Ok(RevocationCounts { grants: grants.await?, clients: clients.len() as u64 })
     }
 
-    /// The clients that a workspace registered, or those that registered themselves, and how many there are in all; the
-    /// newest first.
+    /// The clients that a workspace registered, or those that registered themselves, the newest first; and their number.
     pub async fn clients(&self, workspace: Option<&str>, limit: usize) -> Result<(Vec<ClientSummary>, usize), Fault> {
         let list = workspace.map_or_else(|| records::SELF_REGISTERED.to_owned(), records::of_workspace);
         let (mut shown, mut all) = (Vec::new(), 0);
@@ -237,7 +236,7 @@ impl Oauth {
         Ok((shown, all))
     }
 
-    /// Removes a client, with everything it was given; `None` if there is no such client.
+    /// Removes a client with its grants; `None` if there is no such client.
     pub async fn remove_client(&self, id: &str) -> Result<Option<RevocationCounts>, Fault> {
         if self.read::<OauthClient>(records::CLIENT, id).await?.is_none() {
             return Ok(None);
@@ -247,8 +246,7 @@ impl Oauth {
         Ok(Some(RevocationCounts { clients: 1, grants }))
     }
 
-    /// The grants of a workspace and of a client, or all of them, and how many there are; those that end first come first.
-    /// Those that have ended are not among them.
+    /// The grants of a workspace and of a client, or all grants, by expiry; and their number. Expired grants are left out.
     pub async fn grants(
         &self,
         workspace: Option<&str>,
@@ -270,7 +268,7 @@ impl Oauth {
         Ok((shown, all))
     }
 
-    /// Ends a grant; `false` if there is no such grant.
+    /// Removes a grant; `false` if there is no such grant.
     pub async fn remove_grant(&self, id: &str) -> Result<bool, Fault> {
         if self.read::<Grant>(records::GRANT, id).await?.is_none() {
             return Ok(false);
@@ -278,7 +276,7 @@ impl Oauth {
         self.end(id).await.map(|()| true)
     }
 
-    /// Ends all grants that fit, and says how many. Every grant is in the list by its end.
+    /// Removes all grants that match and returns their number. Every grant is in the list by expiry.
     async fn end_grants(&self, fits: impl Fn(&Grant) -> bool) -> Result<u64, Fault> {
         let mut over: Vec<String> = Vec::new();
         self.walk(records::GRANT, records::BY_END, |grant: Grant| {
@@ -293,7 +291,7 @@ impl Oauth {
         Ok(over.len() as u64)
     }
 
-    /// Shows all of a list, page by page.
+    /// Visits all rows of a list, page by page.
     async fn walk<R: ledger::Row>(&self, kind: &'static str, list: &str, mut show: impl FnMut(R)) -> Result<(), Fault> {
         let mut after = None;
         loop {
@@ -310,7 +308,7 @@ impl Oauth {
     }
 }
 
-/// The name of a key's caller as a grant has it.
+/// The name of a key's caller, as a grant stores it.
 pub(super) fn subject_of(caller: &Caller) -> Arc<str> {
     caller.name.strip_prefix(CALLER_PREFIX).unwrap_or(&caller.name).into()
 }

@@ -1,4 +1,4 @@
-//! What is kept: clients, codes, grants and keys, each a record, and the lists they are in.
+//! Stored records of OAuth: clients, authorization codes, grants and API keys, and the lists that contain them.
 
 use std::sync::Arc;
 
@@ -13,41 +13,41 @@ pub(super) const CODE: &str = "oauth/code";
 pub(super) const GRANT: &str = "oauth/grant";
 pub(super) const KEY: &str = "oauth/key";
 
-/// The most tokens of a grant that are good at a time; a client that asks for more loses the oldest.
+/// Most valid access tokens of a grant. A client that requests another one loses the oldest.
 pub(super) const MAX_ACCESS_TOKENS: usize = 16;
-/// The most used refresh tokens of a grant that are known again. An older one is refused without more ado.
+/// Most used refresh tokens of a grant whose reuse is detected. An older one is rejected like an unknown token.
 pub(super) const MAX_ROTATED: usize = 64;
 
-/// Who asks for tokens.
+/// A program that requests tokens.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct OauthClient {
     pub(super) id: Arc<str>,
-    /// The hash of its secret; one without is public.
+    /// Hash of its secret; a public client has none.
     pub(super) secret: Option<String>,
     pub(super) method: String,
     pub(super) name: String,
     pub(super) redirects: Vec<String>,
     pub(super) grants: Vec<String>,
-    /// What it may ask for, and whether it said so.
+    /// Scopes it may request, and whether its registration named them.
     pub(super) scopes: Vec<String>,
     pub(super) scopes_said: bool,
-    /// The workspace that registered it; anybody's otherwise.
+    /// The workspace that registered it; `None` for a client that registered itself.
     pub(super) workspace: Option<Arc<str>>,
-    /// The key it was registered with. Those of before this was written down have none.
+    /// The key it was registered with. Records of earlier versions have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) maker: Option<Maker>,
     pub(super) made: Time,
-    /// From then on it has no token that could be good, and makes room for others.
+    /// From this time it can have no valid token, and it is removed when room for another client is needed.
     pub(super) gives_way: Time,
 }
 impl Row for OauthClient {
     const NAME: &'static str = "oauth client";
 }
 
-/// What a person agreed to, until the client fetches it.
+/// An authorization code: the consent of a person, until the client exchanges it for tokens.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct AuthorizationCode {
-    /// The hash of the code.
+    /// Hash of the code.
     pub(super) code: String,
     pub(super) client: Arc<str>,
     pub(super) redirect: String,
@@ -56,17 +56,17 @@ pub(super) struct AuthorizationCode {
     pub(super) subject: Arc<str>,
     pub(super) scopes: Vec<String>,
     pub(super) expires: Time,
-    /// The key that the person agreed with.
+    /// The key that the person gave consent with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) maker: Option<Maker>,
-    /// The grant it was exchanged for.
+    /// The grant it was exchanged for, once it was.
     pub(super) grant: Option<String>,
 }
 impl Row for AuthorizationCode {
     const NAME: &'static str = "oauth code";
 }
 
-/// What a client may do for a workspace, with all its tokens.
+/// Permission of a client to act for a workspace, with all tokens issued for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Grant {
     pub(super) id: String,
@@ -74,14 +74,14 @@ pub(super) struct Grant {
     pub(super) workspace: Arc<str>,
     pub(super) subject: Arc<str>,
     pub(super) scopes: Vec<String>,
-    /// The key that the person agreed with, or that the client was registered with.
+    /// The key that the person gave consent with, or that the client was registered with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) maker: Option<Maker>,
     pub(super) made: Time,
     pub(super) access: Vec<AccessToken>,
-    /// The hash of the refresh token, and its end.
+    /// Hash of the refresh token, and its expiry.
     pub(super) refresh: Option<(String, Time)>,
-    /// Hashes of those before it.
+    /// Hashes of the refresh tokens before it.
     pub(super) rotated: Vec<String>,
 }
 impl Row for Grant {
@@ -90,7 +90,7 @@ impl Row for Grant {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct AccessToken {
-    /// The hash of the token.
+    /// Hash of the token.
     pub(super) hash: String,
     pub(super) scopes: Vec<String>,
     pub(super) made: Time,
@@ -98,7 +98,7 @@ pub(super) struct AccessToken {
 }
 
 impl Grant {
-    /// When its last token ends.
+    /// Expiry of its last token.
     pub(super) fn expires(&self) -> Time {
         let access = self.access.iter().map(|access| access.expires).max();
         access.into_iter().chain(self.refresh.as_ref().map(|(_, end)| *end)).max().unwrap_or(self.made)
@@ -108,11 +108,11 @@ impl Grant {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ApiKey {
     pub(super) id: Arc<str>,
-    /// The hash of the key.
+    /// Hash of the key.
     pub(super) hash: String,
     pub(super) workspace: Arc<str>,
     pub(super) name: String,
-    /// Empty is everything.
+    /// Empty means all scopes.
     pub(super) scopes: Vec<String>,
     pub(super) made: Time,
     pub(super) expires: Option<Time>,
@@ -129,9 +129,9 @@ fn listed(list: impl Into<Arc<str>>, rank: i64) -> Listed {
     Listed { list: list.into(), rank }
 }
 
-/// Lists are read from their highest rank: this one begins with what ends first.
+/// Codes and grants by expiry. Lists are read from the highest rank, so the earliest expiry comes first.
 pub(super) const BY_END: &str = "by end";
-/// Clients that registered themselves, those first that give way first; and all of them, the newest first.
+/// Clients that registered themselves: by the time they may be removed, the earliest first; and all, the newest first.
 pub(super) const IDLE: &str = "idle";
 pub(super) const SELF_REGISTERED: &str = "anybody's";
 
