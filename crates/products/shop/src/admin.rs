@@ -1,4 +1,5 @@
-//! Shops, for operators: sites, catalogues, keys to workspaces, clients and grants of OAuth, and whether stock and money add up.
+//! The operator's command `shop`: sites, catalogues, API keys of workspaces, OAuth clients and grants, and the check of stock
+//! and money.
 
 use std::fmt;
 
@@ -15,7 +16,7 @@ use super::ShopService;
 use crate::oauth::{ApiKeySummary, ClientSummary, GrantSummary, NewApiKey, Oauth};
 use gateway::admin::{AdminCommand, AdminContext, AdminRequest, wrong_arguments};
 
-/// So many differences are told; who has more has one trouble, not many.
+/// Most differences, clients or grants in a response.
 const MAX_LISTED: usize = 1_000;
 
 pub static COMMANDS: [AdminCommand; 1] = [AdminCommand {
@@ -42,13 +43,13 @@ pub fn request(operation: ShopOperation) -> Result<AdminRequest, serde_json::Err
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "snake_case", deny_unknown_fields)]
 pub enum ShopOperation {
-    /// Makes a site, or changes what is said of it.
+    /// Creates a site, or changes it.
     Site {
         slug: String,
         site: SiteDraft,
     },
     Sites,
-    /// Takes a catalogue, or nothing of it.
+    /// Imports a catalogue; one with errors is not imported at all.
     Import {
         slug: String,
         csv: bool,
@@ -91,7 +92,7 @@ pub enum ShopOperation {
     Verify,
 }
 
-/// A long text, of which a log shows the length.
+/// A catalogue's text. Its debug form has only the length.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct CatalogueText(pub String);
@@ -282,7 +283,7 @@ fn with(shown: &Value, change: &str) -> Value {
     line
 }
 
-/// To an operator; of a catalogue everything that is wrong, a line each.
+/// A fault with a message for operators; all errors of a catalogue, one per line.
 fn operator_fault(refused: ServiceError) -> Fault {
     match refused {
         ServiceError::Fault(fault) => fault,

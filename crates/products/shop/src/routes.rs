@@ -1,5 +1,5 @@
-//! The addresses of shops: the store agent's endpoint, OAuth, the REST API and the checkout page. Each is below the mount and
-//! at the root, where clients of the product look.
+//! The paths of the product: the store agent's endpoint, OAuth, the REST API and the checkout page. Each is served below the
+//! mount `/aly` and at the root, where clients of Aly expect it.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use gateway::{Server, Settings, settings};
 
 pub struct ShopService {
     pub(crate) settings: StoreAgentSettings,
-    /// Keys and tokens of workspaces.
+    /// API keys and tokens of workspaces.
     oauth: Oauth,
     guard: Arc<ShopGuard>,
 }
@@ -41,23 +41,23 @@ impl ShopService {
         server.product()
     }
 
-    /// The settings, where shops are served.
+    /// The settings, if the server has shops.
     pub(crate) fn settings(server: &Server) -> Option<&StoreAgentSettings> {
         ShopService::of(server).map(|service| &service.settings)
     }
 
-    /// The shops, where they are Rialto's own.
+    /// The shops, if Rialto runs them itself.
     pub fn shop(&self) -> Option<&crate::service::Shop> {
         self.settings.shop.as_ref()
     }
 
-    /// Keys and tokens of workspaces.
+    /// API keys and tokens of workspaces.
     pub fn oauth(&self) -> &Oauth {
         &self.oauth
     }
 }
 
-/// Asks at every address of the store agent what a message needs: a scope, and the workspace of its site.
+/// Checks the permissions of a message at the store agent's other mounts, as the product's own endpoint does.
 struct ShopGuard {
     aly: StoreAgentSettings,
 }
@@ -107,7 +107,7 @@ impl ProductService for ShopService {
         *self.settings.agent == *agent
     }
 
-    /// A shop's own host has the shop's card.
+    /// At the host of a shop, the origin's card is the card of the shop.
     fn card<'a>(&'a self, request: CardRequest<'a>) -> Option<BoxFuture<'a, Option<Response>>> {
         let CardRequest { server, head, is_origin, log } = request;
         is_origin.then(|| Box::pin(aly::shop_card(server, head, log)) as BoxFuture<'a, Option<Response>>)
@@ -128,7 +128,8 @@ pub(crate) enum ShopEndpoint<'a> {
     CheckoutPage(&'a str),
 }
 
-/// The endpoint for a path; `Some(None)` where nothing is there, although the path is below the product's mount.
+/// The endpoint of a path: `None` if the path is not of this product, `Some(None)` if nothing is there although the path is
+/// below the product's mount. `sells` is whether the storefront is served.
 fn route(path: &str, sells: bool) -> Option<Option<ShopEndpoint<'_>>> {
     let mounted = path.strip_prefix("/aly").filter(|below| below.starts_with('/'));
     let inside = mounted.unwrap_or(path);
@@ -151,7 +152,7 @@ fn route(path: &str, sells: bool) -> Option<Option<ShopEndpoint<'_>>> {
             return Some(Some(ShopEndpoint::CheckoutPage(rest.strip_prefix('/').unwrap_or(rest))));
         }
     }
-    // Clients look for metadata at an address that ends with the path of the resource.
+    // The path of a metadata document may end with the path of the resource.
     let about = |prefix: &str| matches!(below(prefix), Some("" | "/" | "/aly" | "/api/a2a" | "/aly/api/a2a"));
     if about("/.well-known/oauth-authorization-server") {
         return Some(Some(ShopEndpoint::OauthDocument(MetadataDocument::Server)));
@@ -179,7 +180,7 @@ impl ProductEndpoint for ShopEndpoint<'_> {
         Box::pin(async move {
             match self {
                 ShopEndpoint::Agent(_) => identify(server, head).await,
-                // These take little, or read nothing.
+                // These have a small body or none.
                 ShopEndpoint::Card
                 | ShopEndpoint::Oauth(_)
                 | ShopEndpoint::OauthDocument(_)
@@ -232,7 +233,7 @@ impl ProductEndpoint for ShopEndpoint<'_> {
     }
 }
 
-/// Whether the headers show a caller that the store agent's endpoint lets in.
+/// Checks the credential of a request to the store agent before its body is read.
 async fn identify(server: &Server, head: &request::Parts) -> Result<(), Fault> {
     let Some(ShopService { settings, oauth, .. }) = ShopService::of(server) else { return Ok(()) };
     let Some(mounted) = server.mounts.agent(&settings.agent) else { return Ok(()) };

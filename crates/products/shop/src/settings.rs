@@ -1,4 +1,4 @@
-//! The settings of the store agent's endpoints.
+//! Settings of the store agent's endpoint, OAuth and the storefront.
 
 use std::sync::Arc;
 
@@ -6,19 +6,19 @@ use crate::admission::StoreAdmission;
 
 use crate::oauth::OauthRules;
 
-/// Aly's endpoints: `/api/a2a`, `/oauth`, and both below `/aly`.
+/// Settings of `/api/a2a` and `/oauth`, and of both below `/aly`.
 #[derive(Clone)]
 pub struct StoreAgentSettings {
-    /// The store agent, which must be one of the agents served.
+    /// Name of the store agent, which must be one of the agents served.
     pub agent: Arc<str>,
-    /// Who knows what a message to it asks for.
+    /// Determines the permissions that a message to the store agent needs.
     pub admission: Arc<dyn StoreAdmission>,
-    /// The shops behind it, where they are Rialto's own: their storefront and checkout page.
+    /// The shops, if Rialto runs them itself: then the storefront and the checkout page are served, too.
     pub shop: Option<crate::service::Shop>,
     pub oauth: OauthRules,
-    /// What the card of no shop in particular is called.
+    /// Name of the platform, on the card that belongs to no shop.
     pub platform: String,
-    /// Where cards say that one can read more.
+    /// Address of the documentation, on cards.
     pub documentation_url: Option<String>,
 }
 

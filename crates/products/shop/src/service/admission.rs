@@ -1,4 +1,4 @@
-//! The permission check of messages to the store agent, before there is a task.
+//! The permissions that a message to the store agent needs, from the shops' own data.
 
 use crate::admission::{Needs, StoreAdmission};
 use model::ports::Future;
@@ -8,7 +8,7 @@ use shop_rules::{Slug, StoreSkill, WRITE_ORDERS};
 use crate::service::agent::conversation;
 use crate::service::{Error, Shop, ShopEntity};
 
-/// Whether a caller's message in the task has a part that is kept beside the log.
+/// Whether a user message of the task has a part that is stored outside the log.
 fn has_large_part(task: &Task) -> bool {
     let said = task.history.iter().filter(|message| message.role == Role::User);
     said.flat_map(|message| &message.parts).any(|part| matches!(part.content, Content::Blob(_)))
@@ -22,14 +22,14 @@ impl StoreAdmission for Shop {
             let site = match slug {
                 Some(slug) => match self.site(&slug).await {
                     Ok(site) => Some(site),
-                    // The agent says so.
+                    // The agent reports it.
                     Err(Error::Unknown(ShopEntity::Site)) => None,
                     Err(refused) => return Err(refused.into()),
                 },
                 None => None,
             };
             let scope = request.skill.and_then(StoreSkill::scope);
-            // A large part is kept beside the log and not read here: it may ask for anything.
+            // A large part is stored outside the log and not read here: it may request any skill.
             let scope = scope.or_else(|| task.is_some_and(has_large_part).then_some(WRITE_ORDERS));
             Ok(Needs { scope, workspace: site.map(|site| site.workspace.0) })
         })

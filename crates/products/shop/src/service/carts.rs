@@ -1,4 +1,4 @@
-//! Carts at work.
+//! Creation, reading, change and expiry of carts.
 
 use std::sync::Arc;
 
@@ -18,10 +18,10 @@ use crate::service::{Error, Once, Shop, ShopEntity, WorkspaceCaller, secret};
 pub(crate) const ATTEMPTS: u32 = 32;
 /// Most open carts of a site, so that carts cannot fill the store.
 const MOST_OPEN: u64 = 100_000;
-/// How long a count of them is believed.
+/// Time that a count of them is used for.
 const COUNTED_MS: i64 = 5_000;
 
-/// A cart, whose token the caller has.
+/// A cart with its token and totals.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenCart {
     pub token: CartToken,
@@ -42,7 +42,8 @@ pub enum CartChange {
     Cancel,
 }
 
-/// The result of a request. A token is not stored: it is derived from the random text, with the server's secret.
+/// The stored result of a request with an idempotency key. A token is not stored: it is derived from the random text
+/// `drawn` with the server's secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ShopKeyResult {
@@ -76,7 +77,7 @@ impl Shop {
         }
     }
 
-    /// A new cart. A repeat is known only of a caller that is: what two strangers call the same is not.
+    /// Creates a cart. The idempotency key counts only with a credential: callers without one share no scope for keys.
     pub async fn create_cart(
         &self,
         caller: Option<&WorkspaceCaller>,
@@ -101,7 +102,7 @@ impl Shop {
         };
         let drawn = secret::draw_text()?;
         let token = token_of(&drawn)?;
-        self.room_for_a_cart(slug).await?;
+        self.check_cart_limit(slug).await?;
         let now = self.now();
         let cart = Cart::open(&site, now, &self.config().rules);
         let mut records = vec![records::put_cart(&token.key(), &cart, 0)];
@@ -109,7 +110,7 @@ impl Shop {
         match self.engine().keep(Along { records, ..Along::default() }).await {
             Ok(()) => {}
             Err(Unmoved::Met(Conflict::Record(kind, ..))) if records::USED_KEYS.is(&kind) => {
-                // The same request was faster.
+                // A concurrent repeat of this request was committed first.
                 return match known().await? {
                     Err(ShopKeyResult::Cart { drawn }) => self.cart(slug, &token_of(&drawn)?).await,
                     Ok(_) | Err(ShopKeyResult::Changed | ShopKeyResult::Session { .. } | ShopKeyResult::Order) => {
@@ -124,7 +125,7 @@ impl Shop {
         Ok(OpenCart { token, cart, totals })
     }
 
-    async fn room_for_a_cart(&self, site: &Slug) -> Result<(), Error> {
+    async fn check_cart_limit(&self, site: &Slug) -> Result<(), Error> {
         let now = self.now();
         let known = self.shared.open.lock().get(site).copied();
         let open = match known {
@@ -135,11 +136,11 @@ impl Shop {
         if open.0 > MOST_OPEN { Err(Error::TooManyCarts) } else { Ok(()) }
     }
 
-    /// A cart as it is kept, and its version. One that is over is ended first.
+    /// A stored cart and its version. A cart whose time is over is expired first.
     pub(crate) async fn read_cart(&self, site: &Slug, key: &Arc<str>) -> Result<(Cart, u64), Error> {
         for _ in 0..ATTEMPTS {
             let found = self.read(records::CARTS, key.clone()).await?;
-            // A cart of another site is none.
+            // A cart of another site is not found.
             let Some((cart, version)) = found.filter(|(cart, _)| cart.site == *site) else {
                 return Err(Error::Unknown(ShopEntity::Cart));
             };
@@ -208,7 +209,7 @@ impl Shop {
         Err(shop_rules::Error::Changed.into())
     }
 
-    /// A change with what the rules have to know for it.
+    /// The change with the data that the rules need for it: products, coupons, available stock.
     async fn act_of(&self, site: &Site, cart: &Cart, change: &CartChange) -> Result<CartAct, Error> {
         Ok(match change {
             CartChange::Add { product, which, quantity } => {
@@ -251,7 +252,7 @@ impl Shop {
         Ok(left.first().map_or(0, |n| u64::try_from(*n).unwrap_or_default()))
     }
 
-    /// Expires a cart with its checkout. A concurrent change has done it already, or made it needless.
+    /// Expires a cart with its checkout. A conflict means that a concurrent change did it or made it unnecessary.
     pub(crate) async fn expire(&self, key: &Arc<str>) -> Result<(), Error> {
         let Some((cart, version)) = self.read(records::CARTS, key.clone()).await? else { return Ok(()) };
         let session = match &cart.session {
@@ -262,14 +263,14 @@ impl Shop {
             return Ok(());
         };
         let versions = (version, session.map_or(0, |(_, version)| version));
-        match self.carry(key, &step, versions, Vec::new()).await {
+        match self.commit_step(key, &step, versions, Vec::new()).await {
             Ok(()) | Err(Unmoved::Met(Conflict::Record(..) | Conflict::Entry(_))) => Ok(()),
             Err(unmoved) => Err(unmoved.into()),
         }
     }
 
-    /// Commits a step. The first record is read back where the outcome of the commit is unknown.
-    pub(crate) async fn carry(
+    /// Commits a step. If the outcome of a commit is unknown, the engine reads its first record back.
+    pub(crate) async fn commit_step(
         &self,
         key: &Arc<str>,
         step: &shop_rules::CheckoutStep,

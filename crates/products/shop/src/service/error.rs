@@ -1,4 +1,4 @@
-//! Errors of the shop, with all facts that a wire needs; each wire has its own codes for them.
+//! Errors of the service. The storefront and the dialects map them to their own codes.
 
 use engine::Unmoved;
 use model::{Fault, Kind};
@@ -6,12 +6,12 @@ use shop_rules::import::CatalogueError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A rule of the shop.
+    /// A rule of the shop rejects the request.
     #[error("{0}")]
     Rule(#[from] shop_rules::Error),
     #[error("there is no such {}", .0.name())]
     Unknown(ShopEntity),
-    /// A catalogue with faults: nothing of it was taken.
+    /// A catalogue with errors: nothing was imported.
     #[error("{}", joined_messages(.0))]
     Catalogue(Vec<CatalogueError>),
     /// The message cannot be read.
@@ -20,13 +20,13 @@ pub enum Error {
     /// The skill needs a credential.
     #[error("this needs a credential of the store's workspace, good for {0}")]
     Unauthenticated(&'static str),
-    /// The credential is not good for it.
+    /// The credential lacks the scope.
     #[error("the credential is not good for {0}; use one with this scope")]
     Scope(&'static str),
     /// The credential belongs to another workspace.
     #[error("the credential belongs to another workspace than the store")]
     Workspace,
-    /// The same idempotency key with another request.
+    /// The idempotency key was used for another request.
     #[error("this idempotency key was used with another request; use a new key for a new request")]
     KeyReused,
     #[error("there are too many open carts at this store; try again later")]
@@ -71,7 +71,7 @@ impl From<Unmoved> for Error {
     }
 }
 
-/// For callers that answer with faults, such as before a task exists.
+/// For code that returns faults, such as the permission check before a task exists.
 impl From<Error> for Fault {
     fn from(refused: Error) -> Fault {
         let words = refused.to_string();

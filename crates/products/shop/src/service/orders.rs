@@ -1,4 +1,4 @@
-//! Orders at work.
+//! Orders: reading, and the shop's actions on them.
 
 use engine::{Along, Unmoved};
 use ledger::records::decode;
@@ -12,14 +12,14 @@ use crate::service::{Error, Once, Shop, ShopEntity, WorkspaceCaller};
 /// The purchase behind a confirmation token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Bought {
-    /// An order, and those of its products that are still there.
+    /// An order, and those of its products that still exist.
     Order { order: Box<Order>, products: Vec<Product> },
-    /// A checkout that came to no order, or has not yet.
+    /// A checkout without an order, or without one yet.
     NotYet(Box<Session>),
 }
 
 impl Shop {
-    /// The purchase of a token's holder.
+    /// The purchase behind a confirmation token.
     pub async fn order(&self, token: &ConfirmationToken) -> Result<Bought, Error> {
         let id = token.session();
         if let Some((order, _)) = self.read_order(&id.order()).await? {
@@ -41,7 +41,7 @@ impl Shop {
         Ok(Bought::NotYet(Box::new(session)))
     }
 
-    /// Orders of a site, the newest first, for those of its workspace.
+    /// Orders of a site, the newest first, for a caller of its workspace.
     pub async fn orders(
         &self,
         caller: &WorkspaceCaller,
@@ -63,7 +63,7 @@ impl Shop {
         self.act_on_order_once(caller, id, act, None).await
     }
 
-    /// The same; with `once`, a repeat sends nothing a second time.
+    /// The same; with `once`, a repeat changes nothing.
     pub async fn act_on_order_once(
         &self,
         caller: &WorkspaceCaller,

@@ -1,5 +1,5 @@
-//! Random bytes for tokens, and a key of these shops: a request that comes twice is given the same token again, without the
-//! token being kept anywhere.
+//! Random bytes, and the shops' secret that tokens are derived from: a repeated request gets the same token again, although
+//! tokens are not stored.
 
 use engine::Engine;
 use engine::secrets::SecretPlace;
@@ -40,14 +40,14 @@ pub(crate) fn draw_text() -> Result<String, Fault> {
 }
 
 impl TokenSecret {
-    /// The same for every process on the store; the first makes it.
+    /// Loads the secret, which all processes on the store share; the first one creates it.
     pub(crate) async fn load(engine: &Engine) -> Result<TokenSecret, Fault> {
         let place = SecretPlace { kind: records::SECRET, key: ALL, lists: vec![listed(ALL, 0)] };
         let kept = engine.own_secret(&place, || Ok(SecretRow { key: random()? }.to_row())).await?;
         SecretRow::from_row(&kept).map(|row| TokenSecret(row.key)).map_err(Fault::internal)
     }
 
-    /// Bytes that are derived from these parts with the shop's secret.
+    /// Derives bytes from these parts with the secret.
     pub(crate) fn derive(&self, parts: &[&str]) -> Result<[u8; RANDOM], Fault> {
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).map_err(|error| Fault::internal(error.to_string()))?;
         for part in parts {

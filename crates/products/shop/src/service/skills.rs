@@ -1,4 +1,4 @@
-//! One message, one skill.
+//! Runs a skill of the store agent: one message, one skill.
 
 use model::Part;
 use shop_rules::reply::{self, SkillReply};
@@ -24,8 +24,8 @@ impl Shop {
         }
     }
 
-    /// Does what is asked. ShopEntity the caller may not do is refused; what cannot be done is an outcome. With `once`, a repeat
-    /// makes nothing a second time.
+    /// Runs the skill of a request. A missing permission is an error; all else that fails is a reply. With `once`, a repeat
+    /// creates nothing a second time.
     pub async fn run_skill(
         &self,
         caller: Option<&WorkspaceCaller>,
@@ -52,12 +52,12 @@ impl Shop {
             }
             Err(refused) => return Err(refused),
         };
-        // Who may write orders may do so in their own workspace.
+        // The scope to write orders counts in the caller's own workspace only.
         if skill.scope().is_some() && caller.is_some_and(|caller| caller.workspace != site.workspace) {
             let words = "Your credential belongs to another workspace than this store; use one of the store's.";
             return Ok(reply::failed(skill, Some(slug.as_str()), words));
         }
-        match self.carry_out(caller, &site, plan, once).await {
+        match self.run_plan(caller, &site, plan, once).await {
             Ok(outcome) => Ok(outcome),
             Err(Error::Rule(refusal)) => Ok(reply::refused(skill, &site, &refusal)),
             Err(Error::Unknown(what)) => {
@@ -76,7 +76,7 @@ impl Shop {
         }
     }
 
-    async fn carry_out(
+    async fn run_plan(
         &self,
         caller: Option<&WorkspaceCaller>,
         site: &Site,
@@ -88,13 +88,13 @@ impl Shop {
             SkillPlan::Search { site: slug, words, query } => {
                 let found = self.search(&slug, &Search { query, ..Search::of("*") }).await?;
                 let stocked: Vec<_> = found.goods.iter().map(crate::service::Goods::stocked).collect();
-                // Without conditions it is always told.
+                // A search without conditions always has a total.
                 let total = found.total.unwrap_or(stocked.len() as u64);
                 Ok(reply::found(site, &self.url(""), &words, &stocked, total))
             }
             SkillPlan::Info { site: slug } => Ok(reply::info(site, self.product_count(&slug).await?)),
             SkillPlan::Order { token, .. } => match self.order(&token).await? {
-                // A token of another store's order is none here.
+                // An order of another store is not found.
                 Bought::Order { order, .. } if order.site != site.slug => Err(Error::Unknown(ShopEntity::Order)),
                 Bought::NotYet(session) if session.site != site.slug => Err(Error::Unknown(ShopEntity::Order)),
                 Bought::Order { order, products } => Ok(reply::order(site, &order, &products)),
@@ -116,7 +116,7 @@ impl Shop {
             SkillPlan::Cart { site: slug, act } => self.cart_skill(caller, site, &slug, act, once).await,
             SkillPlan::Checkout { site: slug, cart, email } => {
                 if let Some(address) = email {
-                    // A repeat finds the cart in its checkout, where nothing changes any more.
+                    // For a repeat the cart is in its checkout and cannot change.
                     let change = CartChange::Email { address };
                     match self.change_cart(&slug, &cart, &change, None).await {
                         Ok(_) | Err(Error::Rule(shop_rules::Error::CartInCheckout)) => {}

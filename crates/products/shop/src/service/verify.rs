@@ -1,5 +1,5 @@
-//! The check of stock and money: both are computed from checkouts and orders, and compared with the accounts. Whether the
-//! journal itself is balanced is checked by the market.
+//! The check of stock and money: both are computed from checkouts and orders and compared with the accounts. The market's
+//! check covers the balance of the journal itself.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::service::records::{self, ALL};
 use crate::service::{Error, Shop};
 
 const AT_ONCE: usize = 1_000;
-/// How often it is looked at again when something moved in between.
+/// Passes of the check: only a difference that every pass finds is reported.
 const PASSES: u32 = 5;
 
 /// The result of a check.
@@ -23,12 +23,12 @@ const PASSES: u32 = 5;
 pub struct ShopReport {
     pub sessions: u64,
     pub orders: u64,
-    /// Units of stock, and uses of coupons, that are counted.
+    /// Number of counted variants and coupons.
     pub units: u64,
     pub differences: Vec<ShopDifference>,
 }
 
-/// One thing that does not agree, in words for an operator.
+/// A difference, with a message for operators.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ShopDifference {
     #[error("{unit:?}: {stored} are {place:?}, but the rows say {expected}")]
@@ -40,12 +40,12 @@ pub enum ShopDifference {
 }
 
 impl Shop {
-    /// Compares stock and money with checkouts and orders. Shops at work are looked at again: what is reported stood there
-    /// every time.
+    /// Compares stock and money with checkouts and orders. Sales in between look like differences, so the check is repeated,
+    /// and only differences that every pass found are reported.
     pub async fn verify(&self) -> Result<ShopReport, Error> {
         let mut last: Option<ShopReport> = None;
         for _ in 0..PASSES {
-            let mut report = self.look().await?;
+            let mut report = self.check_once().await?;
             if let Some(last) = &last {
                 report.differences.retain(|difference| last.differences.contains(difference));
             }
@@ -57,7 +57,7 @@ impl Shop {
         Ok(last.unwrap_or_default())
     }
 
-    async fn look(&self) -> Result<ShopReport, Error> {
+    async fn check_once(&self) -> Result<ShopReport, Error> {
         let mut report = ShopReport::default();
         let mut expected: BTreeMap<(Unit, StockPlace), i64> = BTreeMap::new();
         self.walk(records::SESSIONS, ALL, |session: Session| {
@@ -127,7 +127,7 @@ impl Shop {
                 report.differences.push(ShopDifference::NotZero { unit: unit.clone(), sum });
             }
             let mut places = vec![StockPlace::Reserved];
-            // How often a coupon was used is known to its account alone: orders say which, not whether it was counted.
+            // The used coupons are not compared: an order does not store whether its coupon was counted.
             if matches!(unit, Unit::Variant { .. }) {
                 places.push(StockPlace::Sold);
             }

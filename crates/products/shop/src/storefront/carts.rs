@@ -1,4 +1,4 @@
-//! Carts: whoever has the token of one may do everything with it.
+//! Carts. The holder of a cart's token may read and change it.
 
 use std::collections::BTreeMap;
 
@@ -19,9 +19,9 @@ struct New {
     site_slug: Option<String>,
 }
 
-/// What is put into a cart.
+/// A product to put into a cart.
 #[derive(Deserialize)]
-#[serde(expecting = "struct Wanted")] // part of an answer to callers
+#[serde(expecting = "struct Wanted")] // pinned: part of error messages
 pub(super) struct LineItem {
     product_id: String,
     #[serde(default)]
@@ -56,9 +56,9 @@ struct Code {
     code: String,
 }
 
-/// Who buys, as far as a cart knows.
+/// The buyer of a cart: an email address.
 #[derive(Deserialize)]
-#[serde(expecting = "struct Buyer")] // part of an answer to callers
+#[serde(expecting = "struct Buyer")] // pinned: part of error messages
 pub(super) struct BuyerEmail {
     #[serde(default)]
     email: Option<String>,
@@ -82,7 +82,7 @@ pub(super) fn shown(held: &OpenCart) -> Value {
     view::cart(&held.cart, &held.token, &held.totals)
 }
 
-/// The cart whose token this is, and its site; for those who may see it.
+/// The token and the site of a cart, checked against the caller's workspace.
 pub(super) async fn cart(request: &ShopRequest<'_>, token: &str) -> Result<(CartToken, Slug), Error> {
     let token = CartToken::read(token).ok_or(ServiceError::Unknown(ShopEntity::Cart))?;
     let slug = request.shop.site_of_cart(&token).await?;
@@ -90,7 +90,7 @@ pub(super) async fn cart(request: &ShopRequest<'_>, token: &str) -> Result<(Cart
     Ok((token, slug))
 }
 
-/// One change of the cart that the path names.
+/// Changes the cart in the path.
 async fn act(request: &ShopRequest<'_>, change: CartChange) -> Result<Reply, Error> {
     let (token, slug) = cart(request, request.http.path_param(0)).await?;
     let held = request.shop.change_cart(&slug, &token, &change, request.once.clone()).await?;
@@ -113,7 +113,7 @@ pub(super) fn one<'a>(request: &'a ShopRequest<'a>) -> ShopHandlerFuture<'a> {
     })
 }
 
-/// What a cart knows of its buyer. Items have addresses of their own.
+/// Changes the buyer of a cart. Items have paths of their own.
 pub(super) fn change<'a>(request: &'a ShopRequest<'a>) -> ShopHandlerFuture<'a> {
     Box::pin(async move {
         let change: Change = request.body()?;
@@ -131,7 +131,7 @@ pub(super) fn cancel<'a>(request: &'a ShopRequest<'a>) -> ShopHandlerFuture<'a> 
         let (token, slug) = cart(request, request.http.path_param(0)).await?;
         match request.shop.change_cart(&slug, &token, &CartChange::Cancel, request.once.clone()).await {
             Ok(held) => Ok(Reply::ok(shown(&held))),
-            // A repeat finds what it wanted.
+            // A repeat of a successful cancel.
             Err(ServiceError::Rule(RuleError::CartClosed(_))) => {
                 let held = request.shop.cart(&slug, &token).await?;
                 if held.cart.status == shop_rules::CartStatus::Cancelled {
@@ -148,7 +148,7 @@ pub(super) fn add<'a>(request: &'a ShopRequest<'a>) -> ShopHandlerFuture<'a> {
     Box::pin(async move { act(request, request.body::<LineItem>()?.change()?).await })
 }
 
-/// An item by its id, or by its product's where that is enough.
+/// The item in the path: `product:variant`, or `product` if the cart has one variant of it.
 fn item(request: &ShopRequest<'_>) -> Result<(ProductId, Option<VariantId>), Error> {
     let named = request.http.path_param(1);
     let (product, variant) = named.split_once(':').map_or((named, None), |(product, variant)| (product, Some(variant)));
@@ -182,8 +182,8 @@ pub(super) fn no_coupon<'a>(request: &'a ShopRequest<'a>) -> ShopHandlerFuture<'
     Box::pin(act(request, CartChange::NoCoupon))
 }
 
-/// Where a checkout begins with an address, the cart knows it first.
-pub(super) async fn known_as(
+/// Sets the buyer's email of a cart before its checkout begins.
+pub(super) async fn set_buyer(
     request: &ShopRequest<'_>,
     slug: &Slug,
     token: &CartToken,
@@ -191,7 +191,7 @@ pub(super) async fn known_as(
 ) -> Result<(), Error> {
     let Some(address) = buyer.and_then(|buyer| buyer.email) else { return Ok(()) };
     match request.shop.change_cart(slug, token, &CartChange::Email { address }, None).await {
-        // A repeat finds the cart in its checkout, where nothing changes any more.
+        // For a repeat the cart is in its checkout and cannot change.
         Ok(_) | Err(ServiceError::Rule(RuleError::CartInCheckout | RuleError::CartClosed(_))) => Ok(()),
         Err(refused) => Err(refused.into()),
     }
@@ -201,7 +201,7 @@ pub(super) fn checkout<'a>(request: &'a ShopRequest<'a>) -> ShopHandlerFuture<'a
     Box::pin(async move {
         let checkout: Checkout = request.body()?;
         let (token, slug) = cart(request, request.http.path_param(0)).await?;
-        known_as(request, &slug, &token, checkout.buyer).await?;
+        set_buyer(request, &slug, &token, checkout.buyer).await?;
         let begun = request.shop.checkout(&slug, &token, request.once.clone()).await?;
         let url = request.absolute(&begun.complete_url);
         let session = view::session(&begun.session, Some((begun.token.as_str(), &url)));

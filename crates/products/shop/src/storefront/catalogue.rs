@@ -1,4 +1,4 @@
-//! What is for sale: stores, products, collections, search.
+//! The catalogue: stores, products, collections, search.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,11 @@ use super::context::ShopRequest;
 use super::error::Error;
 use super::routes::ShopHandlerFuture;
 
-/// Products that one request names.
+/// Most products in a batch request.
 const MOST_IDS: usize = 50;
-/// Pages of products that are looked through for their tags, and how many tags are told.
+/// Pages of products that are read for their tags.
 const PAGES: usize = 10;
+/// Most tags in a response.
 const MOST_TAGS: usize = 100;
 
 fn shown(request: &ShopRequest<'_>, site: &Site, goods: &Goods) -> Value {
@@ -87,7 +88,7 @@ async fn product(request: &ShopRequest<'_>, slug: Option<&str>, id: &str) -> Res
     Ok(Reply::ok(shown(request, &site, &goods)))
 }
 
-/// What cannot be an id is none's.
+/// A product's id. A text that is not an id names no product.
 pub(super) fn product_id(id: &str) -> Result<ProductId, Error> {
     ProductId::check(id).map_err(|_| crate::service::Error::Unknown(crate::service::ShopEntity::Product).into())
 }
@@ -115,11 +116,11 @@ pub(super) fn batch<'a>(request: &'a ShopRequest<'a>) -> ShopHandlerFuture<'a> {
     })
 }
 
-/// The tags of products as collections. A look at so many products, not at every one there is: `complete` says which.
+/// The tags of products as collections. Only a limited number of products is read; `complete` says whether these were all.
 pub(super) fn collections<'a>(request: &'a ShopRequest<'a>) -> ShopHandlerFuture<'a> {
     Box::pin(async move {
         let site = request.site(request.param("site_slug")?).await?;
-        // Tags that differ only in their case are one; the first spelling is shown.
+        // Tags that differ only in case are one collection, with the first spelling as its name.
         let mut tags: BTreeMap<String, (String, u64)> = BTreeMap::new();
         let mut cursor = None;
         for _ in 0..PAGES {

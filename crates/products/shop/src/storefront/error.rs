@@ -1,11 +1,11 @@
-//! Errors of the shop over HTTP: a code that programs branch on, its status, and a message that says what to do.
+//! Errors of the storefront: a code for programs, its HTTP status, and a message that says what to do.
 
 use crate::service::{Error as ServiceError, ShopEntity};
 use http::StatusCode;
 use model::{Fault, Kind};
 use shop_rules::Error as RuleError;
 
-/// A word and its status.
+/// An error code and its HTTP status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ErrorCode {
     pub(super) name: &'static str,
@@ -49,14 +49,14 @@ impl Error {
         Error { code, message: message.into(), details: Vec::new(), retry_after_s: None, allow: None }
     }
 
-    /// A field that cannot be taken.
+    /// An invalid field.
     pub(super) fn field(field: impl Into<String>, says: impl Into<String>) -> Error {
         let (field, says) = (field.into(), says.into());
         let refusal = Error::new(ErrorCode::INVALID, format!("{field} {says}"));
         Error { details: vec![(field, says)], ..refusal }
     }
 
-    /// A method that an address does not have.
+    /// A method that the path does not support.
     pub(super) fn method(allow: String) -> Error {
         let message = format!("this address answers to {allow} only");
         Error { allow: Some(allow), ..Error::new(ErrorCode::VERB, message) }

@@ -1,14 +1,15 @@
-//! A shop over HTTP: the storefront's REST, checkout sessions, what is told to whoever would pay over HTTP, and the page
-//! where a person completes a checkout.
+//! A shop over HTTP: the storefront's REST API, checkout sessions, payment information for x402, and the page where a
+//! person completes a checkout.
 //!
-//! * `routes`: the routes, and who may call them
-//! * `context`: a request that was admitted
+//! * `routes`: the routes, and the permission that each needs
+//! * `context`: an admitted request: its path, query, body and idempotency key
 //! * `error`: errors with their code and status
-//! * `catalogue`, `carts`, `sessions`, `orders`, `x402`: what is done
-//! * `page`: the page
+//! * `catalogue`, `carts`, `sessions`, `orders`, `x402`: the handlers
+//! * `page`: the checkout page
 //!
-//! Whoever has the token of a cart, a checkout or an order needs nothing else. A credential is needed for what belongs to
-//! the shop alone; one that is shown must be good, and of the workspace of the shop it is shown to.
+//! The token of a cart, a checkout or an order is the only credential that its holder needs. Operations of the shop itself
+//! need a credential of its workspace. A credential that is sent must be valid and of the shop's workspace also where none
+//! is needed.
 
 mod carts;
 mod catalogue;
@@ -41,10 +42,10 @@ use web::body::Response;
 use web::context::RequestContext;
 use web::response::{Rejection, private_json};
 
-/// No request to these addresses is larger.
+/// Largest body of a request to these paths.
 pub(crate) const BODY_BYTES: usize = 64 << 10;
 
-/// What a request is answered with.
+/// A successful response.
 struct Reply {
     status: StatusCode,
     body: Value,
@@ -59,7 +60,7 @@ impl Reply {
     }
 }
 
-/// A request; `inside` is its path without the mount.
+/// Answers a request; `inside` is its path without the mount.
 pub(crate) async fn answer(
     server: &Arc<Server>,
     inside: &str,
@@ -96,7 +97,7 @@ async fn call(
     (route.handler)(&request).await
 }
 
-/// Who is calling, if they say so; within the limits of calls.
+/// Identifies the caller and applies the rate limits; `None` is a caller without a credential.
 async fn identify_caller(
     server: &Arc<Server>,
     audience: ShopAudience,
@@ -140,13 +141,13 @@ async fn identify_caller(
     }
 }
 
-/// Whether the operator wants everybody to be known: then the window is not open to strangers, either.
+/// Whether the operator requires authentication: then the catalogue is not public, either.
 fn is_closed(server: &Server) -> bool {
     let agent = ShopService::settings(server).and_then(|aly| server.mounts.agent(&aly.agent));
     agent.is_none_or(|mounted| aly::is_closed(server, mounted))
 }
 
-/// The path for the log, where it has a token in it.
+/// The path for the log, with tokens removed; `None` if the path has no token.
 fn without_secrets(path: &str) -> Option<String> {
     let secret = |one: &&str| [shop_rules::CartToken::PREFIX, shop_rules::ConfirmationToken::PREFIX].contains(one);
     let begins = |segment: &str| segment.split_inclusive('_').next().filter(secret).map(str::to_owned);

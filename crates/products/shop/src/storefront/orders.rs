@@ -1,4 +1,4 @@
-//! Orders: one, for whoever has its confirmation token; and those of a site, for its workspace.
+//! Orders: one order for the holder of its confirmation token; and the orders of a site for its workspace.
 
 use crate::service::{Bought, Error as ServiceError, ShopEntity};
 use serde::Deserialize;
@@ -31,7 +31,7 @@ pub(super) fn one<'a>(request: &'a ShopRequest<'a>) -> ShopHandlerFuture<'a> {
     })
 }
 
-/// `rank.id`, as a page before it said.
+/// Reads a cursor: `rank.id`.
 fn place(cursor: &str) -> Result<(i64, OrderId), Error> {
     let read = cursor.split_once('.').and_then(|(rank, id)| Some((rank.parse().ok()?, OrderId::from(id))));
     read.ok_or_else(|| Error::field("cursor", "is not one that a page of this list has told"))
@@ -66,7 +66,7 @@ async fn act(request: &ShopRequest<'_>, act: OrderAct) -> Result<Reply, Error> {
     Ok(Reply::ok(view::order(&order, &[])))
 }
 
-/// What is sent: so much of these lines, or all that is left.
+/// A shipment: quantities of lines, or all that is left if there are none.
 #[derive(Deserialize)]
 struct Sent {
     #[serde(default)]
@@ -77,7 +77,7 @@ struct Sent {
 
 #[derive(Deserialize)]
 struct SentLine {
-    /// Its place in the order's items; the first is 0.
+    /// Index in the order's lines, from 0.
     line: usize,
     quantity: u32,
 }

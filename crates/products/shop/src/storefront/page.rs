@@ -1,7 +1,7 @@
-//! The page where a person completes a checkout, and afterwards sees the order: plain HTML that needs no script.
+//! The checkout page, which later shows the order: plain HTML without a script.
 //!
-//! Whoever has the address has the confirmation token in it, so that a form cannot come from anybody who has not seen the
-//! page. A token buys once: whoever sends the form twice is shown the one order.
+//! The address of the page contains the confirmation token, so that a form without it, as of another site, is rejected. A
+//! token buys once: a form that is sent twice leads to the same order.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use web::body::{Response, ResponseBody};
 use web::html::{self, Forms, escaped};
 use web::response::not_allowed;
 
-/// `id` is what follows `/checkout/`.
+/// Answers a request; `id` is the path after `/checkout/`.
 pub(crate) async fn answer(
     server: &Arc<Server>,
     id: &str,
@@ -64,27 +64,27 @@ async fn call(
     let id = SessionId::from(id);
     let session = shop.session(&id, &token).await?;
     let site = shop.site(&session.site).await?;
-    let place = CheckoutPage { shop, site, session, token, here: head.uri.path() };
-    match (place.session.status, head.method == Method::POST) {
+    let page = CheckoutPage { shop, site, session, token, here: head.uri.path() };
+    match (page.session.status, head.method == Method::POST) {
         (SessionStatus::Open, false) => {
             let typed = FormInput {
-                email: place.session.email.as_deref().unwrap_or_default().to_owned(),
+                email: page.session.email.as_deref().unwrap_or_default().to_owned(),
                 ..FormInput::default()
             };
-            Ok(place.form(StatusCode::OK, &typed, &FieldErrors::default()))
+            Ok(page.form(StatusCode::OK, &typed, &FieldErrors::default()))
         }
-        (SessionStatus::Open, true) => place.complete(FormInput::read(head, &body)?, log).await,
-        // What was sent twice was bought once.
-        (SessionStatus::Completed, true) => Ok(place.again()),
-        (SessionStatus::Completed, false) => match shop.order(&place.token).await? {
-            Bought::Order { order, products } => Ok(place.order(&order, &products)),
+        (SessionStatus::Open, true) => page.complete(FormInput::read(head, &body)?, log).await,
+        // The form was sent twice: show the order.
+        (SessionStatus::Completed, true) => Ok(page.redirect()),
+        (SessionStatus::Completed, false) => match shop.order(&page.token).await? {
+            Bought::Order { order, products } => Ok(page.order(&order, &products)),
             Bought::NotYet(_) => Err(ServiceError::Unknown(ShopEntity::Session).into()),
         },
-        (SessionStatus::Cancelled | SessionStatus::Expired, _) => Ok(place.over(place.session.status)),
+        (SessionStatus::Cancelled | SessionStatus::Expired, _) => Ok(page.over(page.session.status)),
     }
 }
 
-/// What somebody typed.
+/// The fields of a submitted form.
 #[derive(Debug, Default)]
 struct FormInput {
     email: String,
@@ -92,7 +92,7 @@ struct FormInput {
     address: String,
 }
 
-/// What is wrong with it, for each field; and what is wrong otherwise.
+/// Errors of a form: by field, and others.
 #[derive(Debug, Default)]
 struct FieldErrors {
     email: Option<String>,
@@ -106,7 +106,7 @@ impl FieldErrors {
         self.email.is_none() && self.name.is_none() && self.address.is_none() && self.otherwise.is_none()
     }
 
-    /// Puts words beside the field they are about.
+    /// Adds an error to its field.
     fn note(&mut self, field: &str, says: String) {
         match field {
             "email" => self.email = Some(says),
@@ -138,14 +138,14 @@ impl FormInput {
         Ok(typed)
     }
 
-    /// The buyer, or everything that is wrong at once. What is sent needs a name and an address to be sent to.
+    /// The buyer, or all errors at once. `sent` is whether goods are shipped, which requires a name and an address.
     fn buyer(&self, sent: bool) -> Result<Buyer, FieldErrors> {
         let said = |text: &str| (!text.is_empty()).then(|| Arc::<str>::from(text));
         let mut wrong = FieldErrors::default();
         let alone = |email: &str, name: Option<Arc<str>>, address: Option<Arc<str>>| {
             Buyer { email: email.into(), name, address }.check().err()
         };
-        // Each by itself, so that one mistake does not hide another.
+        // Each field is checked alone, so that all errors are found.
         const GOOD: &str = "ada@example.com";
         for refusal in [
             alone(&self.email, None, None),
@@ -174,13 +174,13 @@ impl FormInput {
     }
 }
 
-/// One checkout, and the request that came for it.
+/// A checkout and its page.
 struct CheckoutPage<'a> {
     shop: &'a Shop,
     site: Site,
     session: Session,
     token: ConfirmationToken,
-    /// The path that was asked for.
+    /// The path of the request.
     here: &'a str,
 }
 
@@ -195,12 +195,12 @@ impl CheckoutPage<'_> {
             Err(wrong) => return Ok(self.form(StatusCode::UNPROCESSABLE_ENTITY, &typed, &wrong)),
         };
         let refused = match self.shop.complete(&self.session.id, &self.token, &buyer, None).await {
-            Ok(_) => return Ok(self.again()),
+            Ok(_) => return Ok(self.redirect()),
             Err(refused) => refused,
         };
-        // The same form may have been faster.
+        // A concurrent request with the same form may have completed the checkout.
         if matches!(self.shop.order(&self.token).await?, Bought::Order { .. }) {
-            return Ok(self.again());
+            return Ok(self.redirect());
         }
         log.fault = Some(refused.to_string());
         match refused {
@@ -220,8 +220,8 @@ impl CheckoutPage<'_> {
         }
     }
 
-    /// To the same address, to be read: whoever reloads what comes then buys nothing.
-    fn again(&self) -> Response {
+    /// Redirects to the same address with GET, so that a reload does not send the form again.
+    fn redirect(&self) -> Response {
         let mut response = Response::new(ResponseBody::empty());
         *response.status_mut() = StatusCode::SEE_OTHER;
         html::guard(response.headers_mut(), Forms::Here);
@@ -347,7 +347,7 @@ impl CheckoutPage<'_> {
 struct Field {
     name: &'static str,
     label: &'static str,
-    /// Of the input; none is a field of several lines.
+    /// Type of the input; empty for a text area.
     kind: &'static str,
     complete: &'static str,
     most: usize,
@@ -369,7 +369,7 @@ fn field(field: &Field, value: &str, wrong: Option<&str>) -> String {
         format!("id=\"{name}\" name=\"{name}\" autocomplete=\"{complete}\" maxlength=\"{most}\"{needed}{described}");
     let optional = if *required { "" } else { " (optional)" };
     let input = if kind.is_empty() {
-        // A line break that follows the tag is not part of the text.
+        // HTML ignores a line break directly after the tag.
         format!("<textarea rows=\"4\" {common}>\n{value}</textarea>\n")
     } else {
         format!("<input type=\"{kind}\" value=\"{value}\" {common}>\n")
@@ -420,7 +420,7 @@ fn lines(currency: &Currency, items: &[(&Item, Option<String>)], totals: &Totals
     table
 }
 
-/// Says to a person that there is nothing for them here, or not now.
+/// The error page.
 fn refused(refusal: &Error) -> Response {
     let status = refusal.status();
     let (title, why) = if status == StatusCode::NOT_FOUND {

@@ -1,4 +1,4 @@
-//! The routes.
+//! The routes of the storefront: path, permission, idempotency key and handler of each.
 
 use std::borrow::Cow;
 use std::pin::Pin;
@@ -11,22 +11,22 @@ use super::context::ShopRequest;
 use super::error::{Error, ErrorCode};
 use super::{Reply, carts, catalogue, orders, sessions, x402};
 
-/// Who may call.
+/// The permission that a route needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ShopAudience {
-    /// Everybody, unless the operator wants everybody to be known.
+    /// None, unless the operator requires authentication.
     Anyone,
-    /// Whoever has the token that the request names.
+    /// The token in the request.
     Holder,
-    /// Those of the workspace whose credential is good for this.
+    /// A credential of the workspace with this scope.
     Scope(&'static str),
 }
 
-/// What is known of a repeat.
+/// Whether a route uses an idempotency key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ShopKeyPolicy {
     Never,
-    /// By the caller's key, if it says one.
+    /// If the caller sends one.
     May,
     Must,
 }
@@ -93,7 +93,7 @@ impl RouteRow for ShopRoute {
 
 static TABLE: LazyLock<RouteTable<ShopRoute>> = LazyLock::new(|| RouteTable::new(ROUTES));
 
-/// The route of a request, and the parameters of its path.
+/// Finds the route of a request, and the parameters of its path.
 pub(super) fn find<'a>(verb: &Method, path: &'a str) -> Result<(&'static ShopRoute, Vec<Cow<'a, str>>), Error> {
     TABLE.find(verb, path).map_err(|error| match error {
         NoRoute::Path => Error::new(

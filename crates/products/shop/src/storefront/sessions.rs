@@ -1,4 +1,4 @@
-//! Checkout sessions: from a cart, or from lines at once; completed or cancelled by whoever has the confirmation token.
+//! Checkout sessions: created from a cart or from lines, completed or cancelled by the holder of the confirmation token.
 
 use crate::service::{Bought, Error as ServiceError, Once, OpenCheckout, ShopEntity};
 use serde::Deserialize;
@@ -56,7 +56,7 @@ pub(super) fn create<'a>(request: &'a ShopRequest<'a>) -> ShopHandlerFuture<'a> 
         match (&new.cart_token, &new.line_items) {
             (Some(token), None) => {
                 let (token, slug) = carts::cart(request, token).await?;
-                carts::known_as(request, &slug, &token, new.buyer).await?;
+                carts::set_buyer(request, &slug, &token, new.buyer).await?;
                 Ok(begun(request, &request.shop.checkout(&slug, &token, request.once.clone()).await?))
             }
             (None, Some(lines)) if !lines.is_empty() && lines.len() <= shop_rules::cart::MAX_ITEMS => {
@@ -73,8 +73,9 @@ pub(super) fn create<'a>(request: &'a ShopRequest<'a>) -> ShopHandlerFuture<'a> 
     })
 }
 
-/// A cart with these lines, and its checkout. Each step is known by the same key, so that a repeat goes on where it stopped;
-/// but a stranger's repeat is another purchase, for nobody knows whether two strangers are one.
+/// Creates a cart with these lines and begins its checkout. Each step has an idempotency key derived from the request's, so
+/// that a repeat continues where the first request stopped. Without a credential a repeat is another purchase, because two
+/// such requests cannot be known to come from one caller.
 async fn by_lines(request: &ShopRequest<'_>, new: New) -> Result<Reply, Error> {
     let site = request.site(new.site_slug.as_deref()).await?;
     let held = request.shop.create_cart(request.caller.as_ref(), &site.slug, request.once.clone()).await?;
@@ -88,13 +89,13 @@ async fn by_lines(request: &ShopRequest<'_>, new: New) -> Result<Reply, Error> {
             let change = crate::service::CartChange::Coupon { code };
             request.shop.change_cart(&site.slug, &held.token, &change, step("coupon".to_owned())).await?;
         }
-        carts::known_as(request, &site.slug, &held.token, new.buyer).await?;
+        carts::set_buyer(request, &site.slug, &held.token, new.buyer).await?;
         Ok(request.shop.checkout(&site.slug, &held.token, step("checkout".to_owned())).await?)
     };
     match filled.await {
         Ok(done) => Ok(begun(request, &done)),
         Err(refusal) => {
-            // Nobody else has this cart's token; where a repeat could go on with it, it stays.
+            // No caller has this cart's token. It stays only if a repeat can continue with it.
             if known.is_none() {
                 let _ =
                     request.shop.change_cart(&site.slug, &held.token, &crate::service::CartChange::Cancel, None).await;
@@ -104,7 +105,7 @@ async fn by_lines(request: &ShopRequest<'_>, new: New) -> Result<Reply, Error> {
     }
 }
 
-/// The checkout of the path, for whoever has its token.
+/// The checkout in the path, checked against its token.
 fn of_path(request: &ShopRequest<'_>, token: &str) -> Result<(SessionId, ConfirmationToken), Error> {
     let id = SessionId::from(request.http.path_param(0));
     let token = ConfirmationToken::read(token).filter(|token| token.session() == id);
@@ -137,7 +138,7 @@ pub(super) fn complete<'a>(request: &'a ShopRequest<'a>) -> ShopHandlerFuture<'a
     Box::pin(async move {
         let Completed { confirmation_token, buyer } = request.body()?;
         let (id, token) = of_path(request, &confirmation_token)?;
-        // Nothing is sold to a credential of elsewhere.
+        // Checks that the credential is not of another workspace.
         shown(request, &id, &token).await?;
         let said = |text: Option<String>| {
             text.map(|text| text.trim().into()).filter(|text: &std::sync::Arc<str>| !text.is_empty())
@@ -155,7 +156,7 @@ pub(super) fn cancel<'a>(request: &'a ShopRequest<'a>) -> ShopHandlerFuture<'a> 
         let before = shown(request, &id, &token).await?;
         match request.shop.cancel_checkout(&id, &token).await {
             Ok(session) => Ok(Reply::ok(view::session(&session, None))),
-            // A repeat finds what it wanted.
+            // A repeat of a successful cancel.
             Err(ServiceError::Rule(RuleError::SessionClosed(_)))
                 if before["status"] == SessionStatus::Cancelled.name() =>
             {

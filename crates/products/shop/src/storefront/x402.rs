@@ -1,5 +1,5 @@
-//! What is told to whoever would pay over HTTP (x402, version 1): which payments the site takes, and the way without one.
-//! No chain is settled here, so `accepts` is empty, and that is said.
+//! The response to a client that wants to pay over HTTP (x402, version 1): the accepted payments, and how to buy without
+//! one. Rialto settles no such payments, so `accepts` is empty, and the message says so.
 
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ pub(super) fn pay<'a>(request: &'a ShopRequest<'a>) -> ShopHandlerFuture<'a> {
         request.param("email")?.map(shop_rules::cart::email).transpose()?;
         let id = request.param("variant_id")?.map(VariantId::check).transpose()?;
         let product = &goods.product;
-        // Which of several is meant is asked for by the cart.
+        // If there are several variants, the buyer chooses one in the cart.
         let chosen = match (&id, &*product.variants) {
             (Some(_), _) | (None, [_]) => Some(product.variant(&VariantChoice { id, options: Vec::new() })?),
             (None, _) => None,
