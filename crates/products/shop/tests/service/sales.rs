@@ -1,15 +1,15 @@
-//! From a cart to an order, and what becomes of it.
+//! From a cart to an order, and the shop's actions on it.
 
 use shop::service::{Bought, CartChange, Error, Once, ShopEntity};
 use shop_rules::import::CatalogueFormat;
 use shop_rules::{ConfirmationToken, OrderAct, OrderState, SessionStatus, ShopRules};
 
-use crate::common::{House, acme, ada, caller, on_every_store, rule};
+use crate::common::{TestStorage, acme, ada, caller, on_every_store, rule};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cart_becomes_an_order_that_its_token_shows() {
-    on_every_store(async |mut house: House| {
-        let mall = house.mall(ShopRules::default()).await;
+    on_every_store(async |mut storage: TestStorage| {
+        let mall = storage.mall(ShopRules::default()).await;
         let begun = mall.begun(2).await.unwrap();
         let (id, token) = (&begun.session.id, &begun.token);
         assert_eq!(begun.complete_url, format!("https://rialto.example/checkout/{id}?token={}", token.as_str()));
@@ -23,7 +23,7 @@ async fn a_cart_becomes_an_order_that_its_token_shows() {
         assert!(matches!(mall.shop.order(&wrong).await.unwrap_err(), Error::Unknown(ShopEntity::Order)));
         let order = mall.shop.complete(id, token, &ada(), None).await.unwrap();
         assert_eq!((order.state, order.totals.total.0), (OrderState::Pending, 4_470));
-        // Once.
+        // A token completes a checkout once.
         assert_eq!(rule(mall.shop.complete(id, token, &ada(), None).await.unwrap_err()), shop_rules::Error::TokenUsed);
         assert_eq!(rule(mall.shop.cancel_checkout(id, token).await.unwrap_err()), shop_rules::Error::TokenUsed);
         let Bought::Order { order: shown, products } = mall.shop.order(token).await.unwrap() else { panic!() };
@@ -47,11 +47,11 @@ async fn a_cart_becomes_an_order_that_its_token_shows() {
     .await;
 }
 
-/// A parcel that is told of twice with one key was sent once, also when both are told at the same time.
+/// Two fulfilments with one idempotency key count once, also when they are concurrent.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_parcel_that_is_told_of_twice_was_sent_once() {
-    on_every_store(async |mut house: House| {
-        let mall = house.mall(ShopRules::default()).await;
+    on_every_store(async |mut storage: TestStorage| {
+        let mall = storage.mall(ShopRules::default()).await;
         let begun = mall.begun(5).await.unwrap();
         let order = mall.shop.complete(&begun.session.id, &begun.token, &ada(), None).await.unwrap();
         let me = caller(&[]);
@@ -74,7 +74,7 @@ async fn a_parcel_that_is_told_of_twice_was_sent_once() {
 
 #[tokio::test]
 async fn a_checkout_that_is_cancelled_gives_everything_back() {
-    let mall = House::memory().mall(ShopRules::default()).await;
+    let mall = TestStorage::memory().mall(ShopRules::default()).await;
     let cart = mall.cart().await;
     mall.add(&cart, "sun", 5).await.unwrap();
     let coupon = CartChange::Coupon { code: "ONCE".into() };
@@ -82,7 +82,7 @@ async fn a_checkout_that_is_cancelled_gives_everything_back() {
     let begun = mall.shop.checkout(&acme(), &cart.token, None).await.unwrap();
     assert_eq!(rule(mall.add(&cart, "sun", 1).await.unwrap_err()), shop_rules::Error::CartInCheckout);
     assert_eq!(mall.left().await, 45);
-    // Its one use is set aside, too.
+    // The only use of the coupon is reserved, too.
     let second = mall.cart().await;
     mall.add(&second, "sun", 1).await.unwrap();
     mall.shop.change_cart(&acme(), &second.token, &coupon, None).await.unwrap();
@@ -94,7 +94,7 @@ async fn a_checkout_that_is_cancelled_gives_everything_back() {
     assert_eq!((session.status, mall.left().await), (SessionStatus::Cancelled, 50));
     let closed = mall.shop.complete(&begun.session.id, &begun.token, &ada(), None).await.unwrap_err();
     assert!(matches!(rule(closed), shop_rules::Error::SessionClosed("cancelled")));
-    // The cart goes on, with another token.
+    // The cart can be checked out again, with another confirmation token.
     mall.add(&cart, "sun", 1).await.unwrap();
     let again = mall.shop.checkout(&acme(), &cart.token, None).await.unwrap();
     assert_ne!(again.token, begun.token);
@@ -105,7 +105,7 @@ async fn a_checkout_that_is_cancelled_gives_everything_back() {
 
 #[tokio::test]
 async fn what_is_fetched_is_there_at_once_and_sends_nothing() {
-    let mall = House::memory().mall(ShopRules::default()).await;
+    let mall = TestStorage::memory().mall(ShopRules::default()).await;
     let cart = mall.cart().await;
     mall.add(&cart, "pattern", 1).await.unwrap();
     let begun = mall.shop.checkout(&acme(), &cart.token, None).await.unwrap();
@@ -121,10 +121,10 @@ async fn what_is_fetched_is_there_at_once_and_sends_nothing() {
     mall.adds_up().await;
 }
 
-/// A price that changes counts from the next checkout on; a product that goes takes its cart with it.
+/// A changed price counts from the next checkout on; a cart with a removed product cannot be checked out.
 #[tokio::test]
 async fn a_checkout_looks_at_every_price_again() {
-    let mall = House::memory().mall(ShopRules::default()).await;
+    let mall = TestStorage::memory().mall(ShopRules::default()).await;
     let cart = mall.cart().await;
     mall.add(&cart, "sun", 1).await.unwrap();
     let dearer = "id,name,price,stock\nsun,Sun hat,25,7\n";
