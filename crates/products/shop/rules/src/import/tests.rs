@@ -199,7 +199,7 @@ fn faults_without_end_are_cut_short() {
     assert_eq!(csv(&format!("id,name,price\n{rows}")).unwrap_err().len(), MAX_FAULTS);
 }
 
-/// As anybody may write it: in quotes where it must be, and sometimes where it need not.
+/// A cell as a writer may spell it: in quotes where they are needed, and sometimes where they are not.
 fn written(cell: &str, quoted: bool) -> String {
     if quoted || cell.contains(['"', ',', '\n', '\r']) {
         format!("\"{}\"", cell.replace('"', "\"\""))
@@ -231,7 +231,7 @@ proptest::proptest! {
             proptest::prop_assert_eq!(&*counted.product.description, format!("D{words}."));
             proptest::prop_assert_eq!(counted.product.price, Minor(*price));
         }
-        // With a fault in each row, each is told in its own line.
+        // With an error in each row, each is reported with its own line.
         let faults = csv(&text.replace("price_minor", "stock").replacen("description", "price", 1)).unwrap_err();
         let told: Vec<usize> = faults.iter().map(|wrong| wrong.line).collect();
         proptest::prop_assert_eq!(told, lines);
