@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use gateway::admin::LINE;
 use serde_json::Value;
-use shop::admin::{self, ShopOperation, Text};
+use shop::admin::{self, CatalogueText, ShopOperation};
 use shop_rules::site::SiteDraft as Draft;
 
 use crate::command::{Form, Output, Whereabouts};
@@ -276,7 +276,8 @@ fn import(import: &Import) -> anyhow::Result<bool> {
     if read.len() as u64 > most {
         bail!("{} has more than {} MiB; import it in parts", import.file.display(), most >> 20);
     }
-    let wish = ShopOperation::Import { slug: import.site.clone(), csv: format == Format::Csv, text: Text(read) };
+    let wish =
+        ShopOperation::Import { slug: import.site.clone(), csv: format == Format::Csv, text: CatalogueText(read) };
     let done = import.at.ask(wish)?;
     import.at.print(&done, |done| {
         format!(

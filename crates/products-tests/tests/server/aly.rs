@@ -9,19 +9,19 @@ use gateway::{Server, Settings};
 use model::ports::Future;
 use model::{Content, Fault, Message, Task};
 use serde_json::{Value, json};
-use shop::admission::{Needs, ShopCard, Storekeeper};
+use shop::admission::{Needs, ShopCard, StoreAdmission};
 use shop::aly::SCOPES;
-use shop::oauth::NewKey;
-use shop::{self, Aly, ShopService};
+use shop::oauth::NewApiKey;
+use shop::{self, ShopService, StoreAgentSettings};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use testkit::{As, Running, key, settings, start_on, until};
 
-/// A storekeeper of two sites, each of a workspace of its own. The agent behind it plays what it is told.
+/// The admission of two sites, each in its own workspace. The agent behind it plays a script.
 pub(crate) struct Keeper;
 
-impl Storekeeper for Keeper {
+impl StoreAdmission for Keeper {
     fn needs<'a>(&'a self, _task: Option<&'a Task>, message: &'a Message) -> Future<'a, Result<Needs, Fault>> {
         let data = message.parts.iter().find_map(|part| match &part.content {
             Content::Data(json) => Some(json.to_value()),
@@ -56,14 +56,14 @@ impl Storekeeper for Keeper {
     }
 }
 
-pub(crate) async fn open(change: impl FnOnce(&mut Settings, &mut Aly)) -> Running {
+pub(crate) async fn open(change: impl FnOnce(&mut Settings, &mut StoreAgentSettings)) -> Running {
     gateway::crypto::install();
     let store = Arc::new(stores::memory::MemoryStore::new());
     let agents = agents::BUILTIN.iter().map(|builtin| (builtin.build)(&agents::BuiltinSettings::default())).collect();
     let options = Options { policy: OutboundPolicy { loopback: true, allow: Vec::new() }, ..Options::default() };
     let courier = HttpCourier::new(store.clone(), Seal::new(&[1; 32]).unwrap(), None, options).unwrap();
     let engine = Engine::builder(store).agents(agents).webhook_sender(Some(Arc::new(courier))).start().await.unwrap();
-    let (mut settings, mut aly) = (settings(), Aly::new("scripted", Arc::new(Keeper)));
+    let (mut settings, mut aly) = (settings(), StoreAgentSettings::new("scripted", Arc::new(Keeper)));
     settings.keys = vec![key("house", "acme-ws")];
     change(&mut settings, &mut aly);
     settings.products.push(Arc::new(ShopService::new(engine.clone(), aly)));
@@ -80,7 +80,7 @@ async fn plain() -> Running {
 pub(crate) async fn key_of(running: &Running, workspace: &str, scopes: &[&str]) -> String {
     let server: Arc<Server> = running.serving.now();
     let scopes = scopes.iter().map(|scope| (*scope).to_owned()).collect();
-    let new = NewKey { workspace: workspace.into(), name: "a test".into(), scopes, expires_at: None };
+    let new = NewApiKey { workspace: workspace.into(), name: "a test".into(), scopes, expires_at: None };
     server.product::<ShopService>().unwrap().oauth().make_key(new).await.unwrap().0
 }
 
@@ -614,7 +614,7 @@ async fn without_a_shop_there_is_nothing() {
     for path in ["/api/a2a", "/aly/api/a2a", "/oauth/token", "/.well-known/oauth-authorization-server"] {
         assert_eq!(running.post(path, &json!({})).send().await.unwrap().status(), 404, "{path}");
     }
-    let refused = shop::check(&Aly::new("nobody", Arc::new(Keeper)), &settings()).unwrap_err();
+    let refused = shop::check(&StoreAgentSettings::new("nobody", Arc::new(Keeper)), &settings()).unwrap_err();
     assert!(refused.to_string().contains("nobody"));
     let running = plain().await;
     for path in ["/aly", "/aly/", "/aly/else", "/api/a2ab", "/oauthx", "/oauth/else", "/api/a2a/else"] {

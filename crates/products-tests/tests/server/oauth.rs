@@ -577,7 +577,7 @@ async fn there_are_only_so_many_of_each() {
     let answer = send(&running, "/oauth/authorize", &fields, Some(&cookie)).await;
     assert_eq!(sent_to(&answer).1["error"], "temporarily_unavailable");
     let server = running.serving.now();
-    let new = |name: &str, scopes: &[&str]| shop::oauth::NewKey {
+    let new = |name: &str, scopes: &[&str]| shop::oauth::NewApiKey {
         workspace: "acme-ws".into(),
         name: name.into(),
         scopes: scopes.iter().map(|scope| (*scope).to_owned()).collect(),

@@ -6,15 +6,15 @@ use model::ports::Future;
 use model::{Fault, Message, Task};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
-use shop::admission::{Needs, ShopCard, Storekeeper};
-use shop::{Aly, ShopService};
+use shop::admission::{Needs, ShopCard, StoreAdmission};
+use shop::{ShopService, StoreAgentSettings};
 
 use testkit::{Running, engine, saying, settings, start_on};
 
-/// A storekeeper that panics when it is told to.
+/// A store admission that panics on demand.
 struct Clumsy;
 
-impl Storekeeper for Clumsy {
+impl StoreAdmission for Clumsy {
     fn needs<'a>(&'a self, _task: Option<&'a Task>, message: &'a Message) -> Future<'a, Result<Needs, Fault>> {
         Box::pin(async move {
             assert_ne!(message.text(), "stumble", "as a test");
@@ -35,7 +35,8 @@ async fn open(http: reqwest::Client) -> Running {
     let agents = agents::BUILTIN.iter().map(|builtin| (builtin.build)(&agents::BuiltinSettings::default())).collect();
     let engine = engine(agents).await;
     let mut settings = settings();
-    settings.products = vec![Arc::new(ShopService::new(engine.clone(), Aly::new("scripted", Arc::new(Clumsy))))];
+    settings.products =
+        vec![Arc::new(ShopService::new(engine.clone(), StoreAgentSettings::new("scripted", Arc::new(Clumsy))))];
     start_on(engine, settings, http).await
 }
 

@@ -9,10 +9,10 @@ use gateway::settings::{Door, Mount, RateLimit};
 use model::Time;
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
-use shop::service::{Config, OnPage, Payments, Shop};
-use shop::{Aly, ShopService};
-use shop_rules::import::Format;
-use shop_rules::{Currency, Minor, Rules, Site, SiteTerms as Terms};
+use shop::service::{OnPage, Payments, Shop, ShopConfig};
+use shop::{ShopService, StoreAgentSettings};
+use shop_rules::import::CatalogueFormat;
+use shop_rules::{Currency, Minor, ShopRules, Site, SiteTerms as Terms};
 
 use crate::aly::{Keeper, key_of};
 use testkit::{Running, key, settings, start_on};
@@ -59,15 +59,15 @@ pub(crate) async fn mall_paid(payments: Arc<dyn Payments>, change: impl FnOnce(&
     let agents = agents::BUILTIN.iter().map(|builtin| (builtin.build)(&agents::BuiltinSettings::default())).collect();
     let store = Arc::new(stores::memory::MemoryStore::new());
     let engine = Engine::builder(store).agents(agents).start().await.unwrap();
-    let shop = Shop::start_with(engine.clone(), Config::default(), false, payments).await.unwrap();
+    let shop = Shop::start_with(engine.clone(), ShopConfig::default(), false, payments).await.unwrap();
     let usd = Currency::check("USD").unwrap();
     let mut acme = Site::new("acme".into(), "acme-ws".into(), "Acme & sons", usd.clone(), Time(1));
     acme.hosts = vec!["acme.shop.example".into()];
     acme.terms = Terms { shipping: Minor(490), ..Terms::default() };
     shop.put_site(&acme).await.unwrap();
     shop.put_site(&Site::new("other".into(), "other-ws".into(), "Other", usd, Time(1))).await.unwrap();
-    shop.import(&acme.slug, Format::Json, HATS).await.unwrap();
-    let (mut settings, mut aly) = (settings(), Aly::new("scripted", Arc::new(Keeper)));
+    shop.import(&acme.slug, CatalogueFormat::Json, HATS).await.unwrap();
+    let (mut settings, mut aly) = (settings(), StoreAgentSettings::new("scripted", Arc::new(Keeper)));
     settings.keys = vec![key("house", "acme-ws")];
     aly.shop = Some(shop.clone());
     settings.products.push(Arc::new(ShopService::new(engine.clone(), aly)));
@@ -155,8 +155,8 @@ impl Mall {
 
     /// From now on things expire at once.
     pub(crate) fn out_of_time(&self) {
-        let rules = Rules { cart_ms: 0, checkout_ms: 0 };
-        self.shop.set_config(Config { rules, ..Config::default() });
+        let rules = ShopRules { cart_ms: 0, checkout_ms: 0 };
+        self.shop.set_config(ShopConfig { rules, ..ShopConfig::default() });
     }
 }
 

@@ -1,22 +1,23 @@
-//! Shops, for operators: sites, catalogues, keys to workspaces, clients and grants of OAuth, and whether stock and money add up.
+//! The operator's command `shop`: sites, catalogues, API keys of workspaces, OAuth clients and grants, and the check of stock
+//! and money.
 
 use std::fmt;
 
-use crate::service::{Config, Error as Refused, Report, Shop, ShopEntity as What};
+use crate::service::{Error as ServiceError, Shop, ShopConfig, ShopEntity, ShopReport};
 use futures_util::FutureExt as _;
 use model::{Fault, Kind};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use shop_rules::import::Format;
-use shop_rules::site::SiteDraft as Draft;
+use shop_rules::import::CatalogueFormat;
+use shop_rules::site::SiteDraft;
 use shop_rules::{Site, Slug};
 
 use super::ShopService;
-use crate::oauth::{ClientShown, GrantShown, KeyShown, NewKey, Oauth};
+use crate::oauth::{ApiKeySummary, ClientSummary, GrantSummary, NewApiKey, Oauth};
 use gateway::admin::{AdminCommand, AdminContext, AdminRequest, wrong_arguments};
 
-/// So many differences are told; who has more has one trouble, not many.
-const TOLD: usize = 1_000;
+/// Most differences, clients or grants in a response.
+const MAX_LISTED: usize = 1_000;
 
 pub static COMMANDS: [AdminCommand; 1] = [AdminCommand {
     name: "shop",
@@ -30,28 +31,29 @@ pub static COMMANDS: [AdminCommand; 1] = [AdminCommand {
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    wish: ShopOperation,
+    #[serde(rename = "wish")]
+    operation: ShopOperation,
 }
 
 /// The command that performs an operation.
-pub fn request(wish: ShopOperation) -> Result<AdminRequest, serde_json::Error> {
-    Ok(AdminRequest::Product(&COMMANDS[0], serde_json::to_value(Arguments { wish })?))
+pub fn request(operation: ShopOperation) -> Result<AdminRequest, serde_json::Error> {
+    Ok(AdminRequest::Product(&COMMANDS[0], serde_json::to_value(Arguments { operation })?))
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "snake_case", deny_unknown_fields)]
 pub enum ShopOperation {
-    /// Makes a site, or changes what is said of it.
+    /// Creates a site, or changes it.
     Site {
         slug: String,
-        site: Draft,
+        site: SiteDraft,
     },
     Sites,
-    /// Takes a catalogue, or nothing of it.
+    /// Imports a catalogue; one with errors is not imported at all.
     Import {
         slug: String,
         csv: bool,
-        text: Text,
+        text: CatalogueText,
     },
     KeyCreate {
         workspace: String,
@@ -90,43 +92,43 @@ pub enum ShopOperation {
     Verify,
 }
 
-/// A long text, of which a log shows the length.
+/// A catalogue's text. Its debug form has only the length.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Text(pub String);
+pub struct CatalogueText(pub String);
 
-impl fmt::Debug for Text {
+impl fmt::Debug for CatalogueText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "({} bytes)", self.0.len())
     }
 }
 
 async fn perform(context: &AdminContext<'_>, arguments: Value) -> Result<Value, Fault> {
-    let Arguments { wish } = serde_json::from_value(arguments).map_err(wrong_arguments)?;
+    let Arguments { operation } = serde_json::from_value(arguments).map_err(wrong_arguments)?;
     let engine = context.engine;
     let server = context.running.map(|running| running.serving.now());
     let aly = server.as_deref().and_then(ShopService::settings);
     let rules = aly.map(|aly| aly.oauth.clone()).unwrap_or_default();
     let shop = match aly.and_then(|aly| aly.shop.clone()) {
         Some(shop) => shop,
-        None => Shop::start(engine.clone(), Config::default(), false).await?,
+        None => Shop::start(engine.clone(), ShopConfig::default(), false).await?,
     };
     let keys = Oauth::new(engine.clone(), rules);
-    match wish {
-        ShopOperation::Site { slug, site } => put_site(&shop, context, &slug, &site).await.map_err(told),
+    match operation {
+        ShopOperation::Site { slug, site } => put_site(&shop, context, &slug, &site).await.map_err(operator_fault),
         ShopOperation::Sites => {
             let mut shown = Vec::new();
-            for site in shop.sites(None).await.map_err(told)? {
+            for site in shop.sites(None).await.map_err(operator_fault)? {
                 let mut one = show(&site);
-                one["products"] = json!(shop.product_count(&site.slug).await.map_err(told)?);
+                one["products"] = json!(shop.product_count(&site.slug).await.map_err(operator_fault)?);
                 shown.push(one);
             }
             Ok(json!({ "sites": shown }))
         }
         ShopOperation::Import { slug, csv, text } => {
-            let format = if csv { Format::Csv } else { Format::Json };
-            let slug = Slug::check(&slug).map_err(|refusal| told(refusal.into()))?;
-            let done = shop.import(&slug, format, &text.0).await.map_err(told)?;
+            let format = if csv { CatalogueFormat::Csv } else { CatalogueFormat::Json };
+            let slug = Slug::check(&slug).map_err(|refusal| operator_fault(refusal.into()))?;
+            let done = shop.import(&slug, format, &text.0).await.map_err(operator_fault)?;
             let shown = json!({
                 "site": slug.as_str(), "made": done.made, "changed": done.changed, "coupons": done.coupons,
             });
@@ -137,7 +139,7 @@ async fn perform(context: &AdminContext<'_>, arguments: Value) -> Result<Value, 
         }
         ShopOperation::KeyCreate { workspace, name, scopes, expires_in_ms } => {
             let expires_at = expires_in_ms.map(|ms| shop.now().plus_ms(ms));
-            let new = NewKey { workspace: workspace.into(), name, scopes, expires_at };
+            let new = NewApiKey { workspace: workspace.into(), name, scopes, expires_at };
             let (secret, key) = keys.make_key(new).await?;
             let mut shown = show_key(&key);
             context.audit("shop", with(&shown, "key created"));
@@ -160,7 +162,7 @@ async fn perform(context: &AdminContext<'_>, arguments: Value) -> Result<Value, 
             Ok(shown)
         }
         ShopOperation::ClientList { workspace } => {
-            let (shown, all) = keys.clients(workspace.as_deref(), TOLD).await?;
+            let (shown, all) = keys.clients(workspace.as_deref(), MAX_LISTED).await?;
             let left_off = all.saturating_sub(shown.len());
             Ok(json!({ "clients": shown.iter().map(show_client).collect::<Vec<_>>(), "left_off": left_off }))
         }
@@ -174,7 +176,7 @@ async fn perform(context: &AdminContext<'_>, arguments: Value) -> Result<Value, 
             Ok(shown)
         }
         ShopOperation::GrantList { workspace, client } => {
-            let (shown, all) = keys.grants(workspace.as_deref(), client.as_deref(), TOLD).await?;
+            let (shown, all) = keys.grants(workspace.as_deref(), client.as_deref(), MAX_LISTED).await?;
             let left_off = all.saturating_sub(shown.len());
             Ok(json!({ "grants": shown.iter().map(show_grant).collect::<Vec<_>>(), "left_off": left_off }))
         }
@@ -187,15 +189,20 @@ async fn perform(context: &AdminContext<'_>, arguments: Value) -> Result<Value, 
             context.audit("shop", with(&shown, "grant removed"));
             Ok(shown)
         }
-        ShopOperation::Verify => shop.verify().await.map(|report| verified(&report)).map_err(told),
+        ShopOperation::Verify => shop.verify().await.map(|report| verified(&report)).map_err(operator_fault),
     }
 }
 
-async fn put_site(shop: &Shop, context: &AdminContext<'_>, slug: &str, draft: &Draft) -> Result<Value, Refused> {
+async fn put_site(
+    shop: &Shop,
+    context: &AdminContext<'_>,
+    slug: &str,
+    draft: &SiteDraft,
+) -> Result<Value, ServiceError> {
     let slug = Slug::check(slug)?;
     let had = match shop.site(&slug).await {
         Ok(site) => Some(site),
-        Err(Refused::Unknown(What::Site)) => None,
+        Err(ServiceError::Unknown(ShopEntity::Site)) => None,
         Err(refused) => return Err(refused),
     };
     let outcome = if had.is_some() { "changed" } else { "made" };
@@ -222,7 +229,7 @@ fn show(site: &Site) -> Value {
     })
 }
 
-fn show_key(key: &KeyShown) -> Value {
+fn show_key(key: &ApiKeySummary) -> Value {
     json!({
         "id": &*key.id,
         "workspace": &*key.workspace,
@@ -233,7 +240,7 @@ fn show_key(key: &KeyShown) -> Value {
     })
 }
 
-fn show_client(client: &ClientShown) -> Value {
+fn show_client(client: &ClientSummary) -> Value {
     json!({
         "id": &*client.id,
         "name": client.name,
@@ -245,7 +252,7 @@ fn show_client(client: &ClientShown) -> Value {
     })
 }
 
-fn show_grant(grant: &GrantShown) -> Value {
+fn show_grant(grant: &GrantSummary) -> Value {
     json!({
         "id": grant.id,
         "client": &*grant.client,
@@ -258,15 +265,15 @@ fn show_grant(grant: &GrantShown) -> Value {
     })
 }
 
-fn verified(report: &Report) -> Value {
-    let differences: Vec<String> = report.differences.iter().take(TOLD).map(ToString::to_string).collect();
+fn verified(report: &ShopReport) -> Value {
+    let differences: Vec<String> = report.differences.iter().take(MAX_LISTED).map(ToString::to_string).collect();
     json!({
         "clean": report.differences.is_empty(),
         "checkouts": report.sessions,
         "orders": report.orders,
         "units": report.units,
         "differences": differences,
-        "left_off": report.differences.len().saturating_sub(TOLD),
+        "left_off": report.differences.len().saturating_sub(MAX_LISTED),
     })
 }
 
@@ -276,27 +283,27 @@ fn with(shown: &Value, change: &str) -> Value {
     line
 }
 
-/// To an operator; of a catalogue everything that is wrong, a line each.
-fn told(refused: Refused) -> Fault {
+/// A fault with a message for operators; all errors of a catalogue, one per line.
+fn operator_fault(refused: ServiceError) -> Fault {
     match refused {
-        Refused::Fault(fault) => fault,
-        Refused::Catalogue(all) => {
+        ServiceError::Fault(fault) => fault,
+        ServiceError::Catalogue(all) => {
             let lines: Vec<String> = all.iter().map(ToString::to_string).collect();
             Fault::new(Kind::InvalidParams, format!("nothing was imported:\n{}", lines.join("\n")))
         }
-        Refused::Workspace => {
+        ServiceError::Workspace => {
             Fault::new(Kind::InvalidParams, "the site belongs to another workspace, and stays with it")
         }
-        Refused::Unknown(What::Site) => {
+        ServiceError::Unknown(ShopEntity::Site) => {
             let says = "there is no such site; see rialto shop sites, or make it with rialto shop site";
             Fault::new(Kind::InvalidParams, says)
         }
-        refused @ (Refused::Rule(_)
-        | Refused::Unknown(_)
-        | Refused::Unread(_)
-        | Refused::Unauthenticated(_)
-        | Refused::Scope(_)
-        | Refused::KeyReused
-        | Refused::TooManyCarts) => Fault::new(Kind::InvalidParams, refused.to_string()),
+        refused @ (ServiceError::Rule(_)
+        | ServiceError::Unknown(_)
+        | ServiceError::Request(_)
+        | ServiceError::Unauthenticated(_)
+        | ServiceError::Scope(_)
+        | ServiceError::KeyReused
+        | ServiceError::TooManyCarts) => Fault::new(Kind::InvalidParams, refused.to_string()),
     }
 }

@@ -1,25 +1,26 @@
-//! The storekeeper port: the permissions a message to a store agent needs, determined before a task exists.
+//! The port for admission of messages to a store agent: the permissions that a message needs, before a task exists.
 //!
-//! Some actions of a store agent are open to every caller, others only to callers who may act for a workspace. The shop
-//! determines which a message needs; the front decides whether the sender has the permission, and a refused message is
-//! not stored.
+//! Some skills of a store agent are open to every caller, others need a credential of a workspace. The port determines what
+//! a message needs; the endpoint checks whether the sender has it, and a rejected message is not stored.
+//! `service::Shop` implements it for Rialto's own shops, the configuration for shops elsewhere.
 
 use std::sync::Arc;
 
 use model::ports::Future;
 use model::{Fault, Message, Task};
 
-pub trait Storekeeper: Send + Sync + 'static {
-    /// The needs of a message. `task` is the task it continues: if the message answers that task's question, the
-    /// earlier request counts. A fault refuses the message: a skill that does not exist is `Kind::InvalidParams`.
-    /// Missing details are no fault; the agent asks for them.
+/// Permissions and card data of a store agent.
+pub trait StoreAdmission: Send + Sync + 'static {
+    /// The permissions a message needs. `task` is the task it continues: if the message answers a question of that task,
+    /// the earlier request counts. A fault rejects the message: an unknown skill is `Kind::InvalidParams`. Missing
+    /// details are no fault; the agent asks for them.
     fn needs<'a>(&'a self, task: Option<&'a Task>, message: &'a Message) -> Future<'a, Result<Needs, Fault>>;
 
     /// The scope needed by a skill of the agent's profile, for its card.
     fn scope(&self, skill: &str) -> Option<&'static str>;
 
-    /// An example message for a skill of the agent's profile, for its card; `{site_slug}` stands for the shop. Without
-    /// one the card has the profile's own examples.
+    /// An example message for a skill of the agent's profile, for its card; `{site_slug}` stands for the shop's slug.
+    /// `None` leaves the examples of the profile.
     fn example(&self, _skill: &str) -> Option<&'static str> {
         None
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::admission::{Needs, Storekeeper};
+use crate::admission::{Needs, StoreAdmission};
 use crate::service::{Error as Refused, Shop};
 use anyhow::{Context, anyhow, bail};
 use model::ports::Future;
@@ -14,7 +14,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use shop_rules::site::SiteDraft as Draft;
-use shop_rules::{Rules, Slug};
+use shop_rules::{ShopRules, Slug};
 
 /// The skills of a store agent that need the permission to change orders.
 const GUARDED: [&str; 2] = ["cart-management", "checkout"];
@@ -148,11 +148,11 @@ impl Aly {
     }
 
     /// The server's settings, before the shops exist.
-    pub fn settings(&self) -> anyhow::Result<crate::Aly> {
+    pub fn settings(&self) -> anyhow::Result<crate::StoreAgentSettings> {
         self.check()?;
         let sites = self.sites.iter().map(|(slug, site)| (slug.clone(), site.0.workspace.as_str().into())).collect();
         let agent = self.agent.as_deref().unwrap_or(crate::service::AGENT);
-        let mut all = crate::Aly::new(agent, Arc::new(Sites(sites)));
+        let mut all = crate::StoreAgentSettings::new(agent, Arc::new(Sites(sites)));
         all.documentation_url.clone_from(&self.documentation_url);
         if let Some(platform) = &self.platform {
             all.platform.clone_from(platform);
@@ -163,14 +163,14 @@ impl Aly {
     }
 
     /// The configuration of the shops; `base_url` is their public address.
-    pub fn dealings(&self, base_url: &str) -> crate::service::Config {
-        let usual = Rules::default();
+    pub fn dealings(&self, base_url: &str) -> crate::service::ShopConfig {
+        let usual = ShopRules::default();
         let ms = |seconds: Option<u32>, usual: u64| seconds.map_or(usual, |seconds| u64::from(seconds) * 1_000);
-        let rules = Rules {
+        let rules = ShopRules {
             cart_ms: ms(self.cart_ttl_s, usual.cart_ms),
             checkout_ms: ms(self.checkout_ttl_s, usual.checkout_ms),
         };
-        crate::service::Config { rules, base_url: base_url.to_owned() }
+        crate::service::ShopConfig { rules, base_url: base_url.to_owned() }
     }
 
     /// Creates the config's sites, or updates them.
@@ -196,7 +196,7 @@ pub fn told(refused: Refused) -> anyhow::Error {
 /// payloads, and the config's sites. The agent itself interprets texts.
 struct Sites(BTreeMap<String, Arc<str>>);
 
-impl Storekeeper for Sites {
+impl StoreAdmission for Sites {
     fn needs<'a>(&'a self, task: Option<&'a Task>, message: &'a Message) -> Future<'a, Result<Needs, Fault>> {
         let mut needs = Needs::default();
         let earlier = task.into_iter().flat_map(|task| &task.history).filter(|message| message.role == Role::User);

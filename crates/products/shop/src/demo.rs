@@ -2,12 +2,12 @@
 //!
 //! The stock is added once, so that items sold since stay sold. Keys are generated once and stay in `demo.json`.
 
-use crate::oauth::{NewKey, Oauth};
+use crate::oauth::{NewApiKey, Oauth};
 use crate::service::Shop;
 use anyhow::Context;
 use serde_json::{Map, Value};
 use shop_rules::Slug;
-use shop_rules::import::Format;
+use shop_rules::import::CatalogueFormat;
 
 use crate::config::{Aly, told};
 use gateway::product::config::drawn;
@@ -62,14 +62,14 @@ pub fn section() -> anyhow::Result<Map<String, Value>> {
 pub async fn open(shop: &Shop, keys: &Oauth, all: &Map<String, Value>) -> anyhow::Result<()> {
     let site = Slug::check(SITE)?;
     if shop.product_count(&site).await.map_err(told)? == 0 {
-        shop.import(&site, Format::Json, CATALOGUE).await.map_err(told)?;
+        shop.import(&site, CatalogueFormat::Json, CATALOGUE).await.map_err(told)?;
     }
     let reads = crate::aly::SCOPES.iter().map(|(scope, _)| *scope).filter(|scope| scope.starts_with("read:"));
     for (name, scopes) in [(TOKEN, Vec::new()), (READ_ONLY, reads.map(str::to_owned).collect())] {
         let secret = all.get(SECTION).and_then(|section| section[name].as_str());
         let secret =
             secret.with_context(|| format!("demo.json has no {SECTION}.{name}; remove the file and start again"))?;
-        let new = NewKey { workspace: SITE.into(), name: format!("demo-{name}"), scopes, expires_at: None };
+        let new = NewApiKey { workspace: SITE.into(), name: format!("demo-{name}"), scopes, expires_at: None };
         if let Err(fault) = keys.put_key(secret, new).await {
             tracing::warn!("the demo's {SECTION}.{name} cannot be used: {fault}");
         }
@@ -100,7 +100,7 @@ mod tests {
             shop_rules::Currency::check("USD").unwrap(),
             model::Time(1),
         );
-        let read = shop_rules::import::read(&acme, Format::Json, CATALOGUE, model::Time(1)).unwrap();
+        let read = shop_rules::import::read(&acme, CatalogueFormat::Json, CATALOGUE, model::Time(1)).unwrap();
         assert_eq!((read.products.len(), read.coupons.len()), (7, 1));
     }
 }

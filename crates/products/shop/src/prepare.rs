@@ -11,9 +11,9 @@ use gateway::{Server, Settings, settings};
 use model::ports::agent::Agent;
 use serde_json::{Map, Value, json};
 
-use crate::config::Aly as ShopConfig;
+use crate::config::Aly as ShopSection;
 use crate::service::{self, Shop, ShopHandle, StoreAgent};
-use crate::{Aly, ShopService, check, demo};
+use crate::{ShopService, StoreAgentSettings, check, demo};
 
 /// The key of the section.
 const SECTION: &str = "aly";
@@ -21,7 +21,7 @@ const SECTION: &str = "aly";
 const SITES_AGAIN: Duration = Duration::from_secs(5);
 
 pub(crate) fn prepare(setup: &Setup<'_>) -> anyhow::Result<Option<Box<dyn Prepared>>> {
-    let wanted = match setup.section::<ShopConfig>(SECTION) {
+    let wanted = match setup.section::<ShopSection>(SECTION) {
         Some(wanted) => Some(wanted.clone()),
         None if setup.is_demo => Some(demo::config()?),
         None => None,
@@ -51,7 +51,7 @@ pub(crate) fn prepare(setup: &Setup<'_>) -> anyhow::Result<Option<Box<dyn Prepar
 
 struct PreparedShop {
     /// None for shops that are new at a reload: they open at the next start.
-    config: Option<(ShopConfig, Aly)>,
+    config: Option<(ShopSection, StoreAgentSettings)>,
     /// Where the store agent finds the shops.
     handle: ShopHandle,
     running: Option<Arc<ShopService>>,
@@ -101,7 +101,7 @@ impl Prepared for PreparedShop {
             if config.has_shops() {
                 let shop = open_shops(host.engine, config, host.base_url).await?;
                 self.handle.open(shop.clone());
-                settings.storekeeper = Arc::new(shop.clone());
+                settings.admission = Arc::new(shop.clone());
                 settings.shop = Some(shop);
             }
             let service = ShopService::new(host.engine.clone(), settings).named(config.clone(), self.handle.clone());
@@ -111,7 +111,7 @@ impl Prepared for PreparedShop {
 }
 
 /// Opens the shops, with the config's sites.
-async fn open_shops(engine: &Engine, config: &ShopConfig, base_url: &str) -> anyhow::Result<Shop> {
+async fn open_shops(engine: &Engine, config: &ShopSection, base_url: &str) -> anyhow::Result<Shop> {
     let started = Shop::start(engine.clone(), config.dealings(base_url), true).await;
     let shop = started.map_err(|fault| anyhow::anyhow!("cannot open the shops: {fault} ({})", fault.cause_text()))?;
     let Err(error) = config.put_sites(&shop).await else { return Ok(shop) };
@@ -125,7 +125,7 @@ async fn open_shops(engine: &Engine, config: &ShopConfig, base_url: &str) -> any
 }
 
 /// Stores the config's sites as soon as the store can write again.
-async fn put_sites_later(shop: Shop, config: ShopConfig) {
+async fn put_sites_later(shop: Shop, config: ShopSection) {
     loop {
         tokio::time::sleep(SITES_AGAIN).await;
         match config.put_sites(&shop).await {

@@ -1,5 +1,5 @@
-//! The addresses of shops: the store agent's endpoint, OAuth, the REST API and the checkout page. Each is below the mount and
-//! at the root, where clients of the product look.
+//! The paths of the product: the store agent's endpoint, OAuth, the REST API and the checkout page. Each is served below the
+//! mount `/aly` and at the root, where clients of Aly expect it.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use http::request;
 use model::{CallScope, Caller, Fault};
 use web::body::Response;
 
-use super::Aly;
+use super::StoreAgentSettings;
 use crate::aly::endpoint as aly;
-use crate::aly::endpoint::Shown;
-use crate::config::Aly as ShopConfig;
+use crate::aly::endpoint::PresentedCredential;
+use crate::config::Aly as ShopSection;
 use crate::oauth::Oauth;
-use crate::oauth::endpoints::{self, Document};
+use crate::oauth::endpoints::{self, MetadataDocument};
 use crate::service::ShopHandle;
 use crate::storefront;
 use gateway::front::{RequestLog, rest};
@@ -26,28 +26,28 @@ use gateway::service::refused_as_text;
 use gateway::{Server, Settings, settings};
 
 pub struct ShopService {
-    pub(crate) settings: Aly,
-    /// Keys and tokens of workspaces.
+    pub(crate) settings: StoreAgentSettings,
+    /// API keys and tokens of workspaces.
     oauth: Oauth,
     guard: Arc<ShopGuard>,
     /// The section of the config.
-    written: ShopConfig,
+    written: ShopSection,
     handle: ShopHandle,
 }
 
 impl ShopService {
-    pub fn new(engine: Engine, settings: Aly) -> ShopService {
+    pub fn new(engine: Engine, settings: StoreAgentSettings) -> ShopService {
         let oauth = Oauth::new(engine, settings.oauth.clone());
         let guard = Arc::new(ShopGuard { aly: settings.clone() });
-        ShopService { settings, oauth, guard, written: ShopConfig::default(), handle: ShopHandle::default() }
+        ShopService { settings, oauth, guard, written: ShopSection::default(), handle: ShopHandle::default() }
     }
 
     /// The service of shops with this section of the config.
-    pub(crate) fn named(self, written: ShopConfig, handle: ShopHandle) -> ShopService {
+    pub(crate) fn named(self, written: ShopSection, handle: ShopHandle) -> ShopService {
         ShopService { written, handle, ..self }
     }
 
-    pub(crate) fn written(&self) -> &ShopConfig {
+    pub(crate) fn written(&self) -> &ShopSection {
         &self.written
     }
 
@@ -59,25 +59,25 @@ impl ShopService {
         server.product()
     }
 
-    /// The settings, where shops are served.
-    pub(crate) fn settings(server: &Server) -> Option<&Aly> {
+    /// The settings, if the server has shops.
+    pub(crate) fn settings(server: &Server) -> Option<&StoreAgentSettings> {
         ShopService::of(server).map(|service| &service.settings)
     }
 
-    /// The shops, where they are Rialto's own.
+    /// The shops, if Rialto runs them itself.
     pub fn shop(&self) -> Option<&crate::service::Shop> {
         self.settings.shop.as_ref()
     }
 
-    /// Keys and tokens of workspaces.
+    /// API keys and tokens of workspaces.
     pub fn oauth(&self) -> &Oauth {
         &self.oauth
     }
 }
 
-/// Asks at every address of the store agent what a message needs: a scope, and the workspace of its site.
+/// Checks the permissions of a message at the store agent's other mounts, as the product's own endpoint does.
 struct ShopGuard {
-    aly: Aly,
+    aly: StoreAgentSettings,
 }
 
 impl SendGuard for ShopGuard {
@@ -129,7 +129,7 @@ impl ProductService for ShopService {
         *self.settings.agent == *agent
     }
 
-    /// A shop's own host has the shop's card.
+    /// At the host of a shop, the origin's card is the card of the shop.
     fn card<'a>(&'a self, request: CardRequest<'a>) -> Option<BoxFuture<'a, Option<Response>>> {
         let CardRequest { server, head, is_origin, log } = request;
         is_origin.then(|| Box::pin(aly::shop_card(server, head, log)) as BoxFuture<'a, Option<Response>>)
@@ -143,14 +143,15 @@ pub(crate) enum ShopEndpoint<'a> {
     Card,
     /// The path below `/oauth`.
     Oauth(&'a str),
-    OauthDocument(Document),
+    OauthDocument(MetadataDocument),
     /// The whole path without the mount.
     Rest(&'a str),
     /// The path below `/checkout/`.
     CheckoutPage(&'a str),
 }
 
-/// The endpoint for a path; `Some(None)` where nothing is there, although the path is below the product's mount.
+/// The endpoint of a path: `None` if the path is not of this product, `Some(None)` if nothing is there although the path is
+/// below the product's mount. `sells` is whether the storefront is served.
 fn route(path: &str, sells: bool) -> Option<Option<ShopEndpoint<'_>>> {
     let mounted = path.strip_prefix("/aly").filter(|below| below.starts_with('/'));
     let inside = mounted.unwrap_or(path);
@@ -173,13 +174,13 @@ fn route(path: &str, sells: bool) -> Option<Option<ShopEndpoint<'_>>> {
             return Some(Some(ShopEndpoint::CheckoutPage(rest.strip_prefix('/').unwrap_or(rest))));
         }
     }
-    // Clients look for metadata at an address that ends with the path of the resource.
+    // The path of a metadata document may end with the path of the resource.
     let about = |prefix: &str| matches!(below(prefix), Some("" | "/" | "/aly" | "/api/a2a" | "/aly/api/a2a"));
     if about("/.well-known/oauth-authorization-server") {
-        return Some(Some(ShopEndpoint::OauthDocument(Document::Server)));
+        return Some(Some(ShopEndpoint::OauthDocument(MetadataDocument::Server)));
     }
     if about("/.well-known/oauth-protected-resource") {
-        return Some(Some(ShopEndpoint::OauthDocument(Document::Resource)));
+        return Some(Some(ShopEndpoint::OauthDocument(MetadataDocument::Resource)));
     }
     match mounted? {
         CARD | OLD_CARD => Some(Some(ShopEndpoint::Card)),
@@ -201,7 +202,7 @@ impl ProductEndpoint for ShopEndpoint<'_> {
         Box::pin(async move {
             match self {
                 ShopEndpoint::Agent(_) => identify(server, head).await,
-                // These take little, or read nothing.
+                // These have a small body or none.
                 ShopEndpoint::Card
                 | ShopEndpoint::Oauth(_)
                 | ShopEndpoint::OauthDocument(_)
@@ -217,9 +218,9 @@ impl ProductEndpoint for ShopEndpoint<'_> {
             match self {
                 ShopEndpoint::Agent(below) => match body {
                     RequestBody::Stream(body) => aly::answer(server, below, head, body, log).await,
-                    RequestBody::Refused(fault) => aly::turned_away(server, below, head, &fault, log),
+                    RequestBody::Refused(fault) => aly::answer_unread(server, below, head, &fault, log),
                     RequestBody::Read(_) => {
-                        aly::turned_away(server, below, head, &Fault::internal("a body that was read"), log)
+                        aly::answer_unread(server, below, head, &Fault::internal("a body that was read"), log)
                     }
                 },
                 ShopEndpoint::Card => aly::card(server, head, log).await,
@@ -254,16 +255,16 @@ impl ProductEndpoint for ShopEndpoint<'_> {
     }
 }
 
-/// Whether the headers show a caller that the store agent's endpoint lets in.
+/// Checks the credential of a request to the store agent before its body is read.
 async fn identify(server: &Server, head: &request::Parts) -> Result<(), Fault> {
     let Some(ShopService { settings, oauth, .. }) = ShopService::of(server) else { return Ok(()) };
     let Some(mounted) = server.mounts.agent(&settings.agent) else { return Ok(()) };
     match aly::identify(server, oauth, &head.headers).await? {
-        Shown::Caller(_) => Ok(()),
-        Shown::Nothing | Shown::Session if aly::is_closed(server, mounted) => {
-            Err(aly::nobody("authentication is required"))
+        PresentedCredential::Caller(_) => Ok(()),
+        PresentedCredential::Nothing | PresentedCredential::Session if aly::is_closed(server, mounted) => {
+            Err(aly::unauthenticated("authentication is required"))
         }
-        Shown::Nothing | Shown::Session => Ok(()),
+        PresentedCredential::Nothing | PresentedCredential::Session => Ok(()),
     }
 }
 
@@ -277,8 +278,8 @@ mod tests {
             ShopEndpoint::Agent(below) => format!("agent {below}"),
             ShopEndpoint::Card => "card".into(),
             ShopEndpoint::Oauth(below) => format!("oauth {below}"),
-            ShopEndpoint::OauthDocument(Document::Server) => "oauth server".into(),
-            ShopEndpoint::OauthDocument(Document::Resource) => "oauth resource".into(),
+            ShopEndpoint::OauthDocument(MetadataDocument::Server) => "oauth server".into(),
+            ShopEndpoint::OauthDocument(MetadataDocument::Resource) => "oauth resource".into(),
             ShopEndpoint::Rest(path) => format!("rest {path}"),
             ShopEndpoint::CheckoutPage(id) => format!("checkout {id}"),
         };

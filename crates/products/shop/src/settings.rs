@@ -1,36 +1,46 @@
-//! The settings of the store agent's endpoints.
+//! Settings of the store agent's endpoint, OAuth and the storefront.
 
 use std::sync::Arc;
 
-use crate::admission::Storekeeper;
+use crate::admission::StoreAdmission;
 
-pub use crate::oauth::Rules as OauthRules;
+use crate::oauth::OauthRules;
 
-/// Aly's endpoints: `/api/a2a`, `/oauth`, and both below `/aly`.
+/// Settings of `/api/a2a` and `/oauth`, and of both below `/aly`.
 #[derive(Clone)]
-pub struct Aly {
-    /// The store agent, which must be one of the agents served.
+pub struct StoreAgentSettings {
+    /// Name of the store agent, which must be one of the agents served.
     pub agent: Arc<str>,
-    /// Who knows what a message to it asks for.
-    pub storekeeper: Arc<dyn Storekeeper>,
-    /// The shops behind it, where they are Rialto's own: their storefront and checkout page.
+    /// Determines the permissions that a message to the store agent needs.
+    pub admission: Arc<dyn StoreAdmission>,
+    /// The shops, if Rialto runs them itself: then the storefront and the checkout page are served, too.
     pub shop: Option<crate::service::Shop>,
     pub oauth: OauthRules,
-    /// What the card of no shop in particular is called.
+    /// Name of the platform, on the card that belongs to no shop.
     pub platform: String,
-    /// Where cards say that one can read more.
+    /// Address of the documentation, on cards.
     pub documentation_url: Option<String>,
 }
 
-impl Aly {
-    pub fn new(agent: impl Into<Arc<str>>, storekeeper: Arc<dyn Storekeeper>) -> Aly {
+impl StoreAgentSettings {
+    pub fn new(agent: impl Into<Arc<str>>, admission: Arc<dyn StoreAdmission>) -> StoreAgentSettings {
         let (agent, platform) = (agent.into(), "Rialto shops".into());
-        Aly { agent, storekeeper, shop: None, oauth: OauthRules::default(), platform, documentation_url: None }
+        StoreAgentSettings {
+            agent,
+            admission,
+            shop: None,
+            oauth: OauthRules::default(),
+            platform,
+            documentation_url: None,
+        }
     }
 }
 
-impl std::fmt::Debug for Aly {
+impl std::fmt::Debug for StoreAgentSettings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Aly").field("agent", &self.agent).field("oauth", &self.oauth).finish_non_exhaustive()
+        f.debug_struct("StoreAgentSettings")
+            .field("agent", &self.agent)
+            .field("oauth", &self.oauth)
+            .finish_non_exhaustive()
     }
 }

@@ -1,4 +1,4 @@
-//! Aly's wire: every example of its page, as requests and as answers, all spellings, all that can be refused.
+//! Aly's wire: every example of its documentation as request and response, all spellings, all errors.
 
 #![allow(clippy::unwrap_used, clippy::result_large_err)]
 
@@ -42,7 +42,7 @@ fn sent(params: &Value) -> model::Send {
     }
 }
 
-/// The first request of the page.
+/// The first request of the documentation.
 fn page() -> Value {
     json!({ "message": {
         "messageId": "msg_1", "contextId": "ctx_4f11", "role": "ROLE_USER",
@@ -440,7 +440,7 @@ fn answers_are_as_the_page_has_them() {
         let shown = written(|w| WIRE.task(w, &task, &view, None));
         assert!(!shown.contains(TASK), "{shown}");
         writeln!(told, "{what}\n  {shown}").unwrap();
-        // A stream that begins here.
+        // The first frames of a stream that begins at this state.
         for frame in WIRE.stream_task(&task, &view, None, false) {
             writeln!(told, "  > {}", text_of(&frame)).unwrap();
         }
@@ -499,9 +499,9 @@ fn cards_are_the_platforms_or_a_shops() {
     let (tags, examples) = (["commerce".to_owned()], ["Search for hats on store {site_slug}."]);
     let skill = |id, scope| {
         let examples = examples.to_vec();
-        card::Skill { id, name: id, description: "…", tags: &tags, examples, scope }
+        card::CardSkill { id, name: id, description: "…", tags: &tags, examples, scope }
     };
-    let facts = |shop| card::Facts {
+    let facts = |shop| card::StoreCardFacts {
         base: "https://h/aly",
         issuer: "https://h",
         platform: "Shops",
@@ -513,12 +513,12 @@ fn cards_are_the_platforms_or_a_shops() {
         push: true,
         skills: vec![skill("product-search", None), skill("checkout", Some("write:orders"))],
     };
-    let acme = card::Shop { slug: "acme", title: "Acme", host: "acme.shop.example", description: Some("Hats") };
+    let acme = card::CardShop { slug: "acme", title: "Acme", host: "acme.shop.example", description: Some("Hats") };
     let all = json!([card::card(&facts(None)), card::card(&facts(Some(acme)))]);
     insta::assert_snapshot!(serde_json::to_string_pretty(&all).unwrap());
 }
 
-/// The JSON-RPC front in one line.
+/// Decodes a JSON-RPC request as the endpoint does.
 fn rpc(bytes: &[u8]) -> Result<Decoded, (OwnedId, Fault)> {
     let limits = Limits::default();
     let text = scan::scan(bytes, limits.json_depth).map_err(|fault| (Id::NULL, fault))?;
@@ -534,7 +534,7 @@ const REQUESTS: &[&str] = &[
     r#"{"jsonrpc":"2.0","id":4,"method":"CreateTaskPushNotificationConfig","params":{"taskId":"t","url":"https://h"}}"#,
 ];
 
-/// One spelling of a member in another.
+/// Replaces the spelling of members: camelCase or snake_case.
 fn respelled(value: &Value, snake: &mut impl Iterator<Item = bool>) -> Value {
     let name = |name: &str, snake: bool| {
         if !snake || name.chars().all(char::is_lowercase) {

@@ -1,7 +1,7 @@
 //! Carts: goods that a buyer has chosen, until the purchase or the expiry of the cart.
 //!
-//! An item has the price it had when it was last looked at; a checkout looks again. Nothing is set aside for a cart: that
-//! begins with its checkout.
+//! An item has the price of the product when it was added or changed; a checkout reads the price again. A cart reserves no
+//! stock: its checkout does.
 
 use std::sync::Arc;
 
@@ -15,18 +15,18 @@ use crate::{Coupon, Currency, Error, Minor, ProductId, SessionId, Site, Slug, To
 pub const MAX_ITEMS: usize = 50;
 pub const MAX_QUANTITY: u32 = 999;
 
-/// How long things wait.
+/// Lifetimes of carts and checkouts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rules {
+pub struct ShopRules {
     /// Time until a cart without changes expires.
     pub cart_ms: u64,
     /// Time until a checkout expires that is not completed.
     pub checkout_ms: u64,
 }
 
-impl Default for Rules {
-    fn default() -> Rules {
-        Rules { cart_ms: 24 * 3_600_000, checkout_ms: 30 * 60_000 }
+impl Default for ShopRules {
+    fn default() -> ShopRules {
+        ShopRules { cart_ms: 24 * 3_600_000, checkout_ms: 30 * 60_000 }
     }
 }
 
@@ -34,7 +34,7 @@ impl Default for Rules {
 #[serde(rename_all = "snake_case")]
 pub enum CartStatus {
     Active,
-    /// Its stock is set aside, and it does not change.
+    /// Its stock is reserved, and it cannot change.
     Checkout,
     Completed,
     Expired,
@@ -89,7 +89,7 @@ pub struct Cart {
     pub coupon: Option<Coupon>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub email: Option<Arc<str>>,
-    /// The last checkout of it.
+    /// Its last checkout.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionId>,
     pub created_at: Time,
@@ -99,13 +99,13 @@ pub struct Cart {
 
 /// A change of a cart.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Act {
-    /// More of something. How much there is of it, where that is counted.
+pub enum CartAct {
+    /// Adds a quantity; `left` is the available stock, if it is counted.
     Add {
         item: Item,
         left: Option<u64>,
     },
-    /// From now on so much of it; nothing of it for zero.
+    /// Sets a quantity; zero removes the item.
     Update {
         product: ProductId,
         variant: Option<VariantId>,
@@ -123,7 +123,7 @@ pub enum Act {
     Cancel,
 }
 
-/// An address that letters may reach.
+/// Checks an email address.
 pub fn email(address: &str) -> Result<Arc<str>, Error> {
     let address = address.trim();
     text("email", address, 254)?;
@@ -145,7 +145,7 @@ fn enough(item: &Item, left: Option<u64>) -> Result<(), Error> {
 }
 
 impl Cart {
-    pub fn open(site: &Site, now: Time, rules: &Rules) -> Cart {
+    pub fn open(site: &Site, now: Time, rules: &ShopRules) -> Cart {
         Cart {
             site: site.slug.clone(),
             workspace: site.workspace.clone(),
@@ -173,7 +173,7 @@ impl Cart {
         Ok(Totals::of(&self.items, None, &SiteTerms::default(), &self.currency, self.updated_at)?.subtotal)
     }
 
-    /// That it may change, or be checked out.
+    /// Checks that it may change or be checked out.
     pub(crate) fn is_open(&self, now: Time) -> Result<(), Error> {
         match self.status {
             CartStatus::Active if self.expires_at <= now => Err(Error::CartExpired),
@@ -184,13 +184,13 @@ impl Cart {
         }
     }
 
-    /// The cart after that. It lives on from now.
-    pub fn act(&self, act: Act, now: Time, rules: &Rules) -> Result<Cart, Error> {
+    /// The cart after a change, with its expiry extended from now.
+    pub fn act(&self, act: CartAct, now: Time, rules: &ShopRules) -> Result<Cart, Error> {
         self.is_open(now)?;
         let mut cart = self.clone();
         match act {
-            Act::Add { item, left } => cart.add(item, left)?,
-            Act::Update { product, variant, quantity, left } => {
+            CartAct::Add { item, left } => cart.add(item, left)?,
+            CartAct::Update { product, variant, quantity, left } => {
                 let place = cart.place(&product, variant.as_ref())?;
                 if quantity == 0 {
                     cart.items.remove(place);
@@ -204,23 +204,23 @@ impl Cart {
                     cart.items[place] = item;
                 }
             }
-            Act::Remove { product, variant } => {
+            CartAct::Remove { product, variant } => {
                 let place = cart.place(&product, variant.as_ref())?;
                 cart.items.remove(place);
             }
-            Act::Clear => {
+            CartAct::Clear => {
                 cart.items.clear();
                 cart.coupon = None;
             }
-            Act::Coupon(coupon) => {
+            CartAct::Coupon(coupon) => {
                 coupon.is_good(cart.subtotal()?, &cart.currency, now)?;
                 cart.coupon = Some(coupon);
             }
-            Act::NoCoupon => cart.coupon = None,
-            Act::Email(address) => cart.email = Some(email(&address)?),
-            Act::Cancel => cart.status = CartStatus::Cancelled,
+            CartAct::NoCoupon => cart.coupon = None,
+            CartAct::Email(address) => cart.email = Some(email(&address)?),
+            CartAct::Cancel => cart.status = CartStatus::Cancelled,
         }
-        // That it can be paid at all is known before anything is kept.
+        // Checks that the sum is within the range of amounts.
         cart.subtotal()?;
         cart.updated_at = now;
         cart.expires_at = now.plus_ms(rules.cart_ms);

@@ -1,15 +1,15 @@
-//! From a cart to an order. A checkout looks at every price again, sets stock aside and fixes what is to be paid; it is
-//! completed once, with its confirmation token, or ends by itself.
+//! Checkouts: from a cart to an order. A checkout reads every price again, reserves stock and fixes the total. It is completed
+//! once, with its confirmation token, or it expires.
 
 use std::sync::Arc;
 
 use model::Time;
 use serde::{Deserialize, Serialize};
 
-use crate::cart::{Rules, email};
+use crate::cart::{ShopRules, email};
 use crate::error::text;
 use crate::order::{Order, Paid};
-use crate::stock::{Move, Moves, Place, Unit};
+use crate::stock::{Move, Moves, StockPlace, Unit};
 use crate::{
     Cart, CartStatus, ConfirmationToken, Coupon, Currency, Error, Item, OrderId, Product, SessionId, Site, Slug,
     Totals, WorkspaceId,
@@ -44,7 +44,7 @@ pub struct Session {
     /// The key of the cart's record.
     pub cart: Arc<str>,
     pub status: SessionStatus,
-    /// At the prices that hold for it.
+    /// Items at the prices of this checkout.
     pub items: Vec<Item>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coupon: Option<Coupon>,
@@ -56,13 +56,13 @@ pub struct Session {
     pub expires_at: Time,
 }
 
-/// Who buys.
+/// The buyer of an order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Buyer {
     pub email: Arc<str>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<Arc<str>>,
-    /// Where it is sent.
+    /// Address of the delivery.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<Arc<str>>,
 }
@@ -76,9 +76,9 @@ impl Buyer {
     }
 }
 
-/// All that happens together.
+/// Changes that are committed together.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct CheckoutStep {
     pub cart: Cart,
     pub session: Option<Session>,
     pub order: Option<Order>,
@@ -91,9 +91,9 @@ pub struct CheckoutInputs<'a> {
     pub site: &'a Site,
     /// The key of the cart's record.
     pub key: Arc<str>,
-    /// The products of its items, as they are now.
+    /// The current products of its items.
     pub products: &'a [Product],
-    /// The cart's coupon as it is now.
+    /// The current state of the cart's coupon.
     pub coupon: Option<&'a Coupon>,
 }
 
@@ -101,8 +101,8 @@ fn name_of(session: &SessionId, what: &str) -> Arc<str> {
     format!("{session}/{what}").into()
 }
 
-/// The units of a checkout, each from here to there.
-fn units(session: &Session, from: Place, to: Place) -> Vec<Move> {
+/// Moves of all counted units of a checkout between two places.
+fn units(session: &Session, from: StockPlace, to: StockPlace) -> Vec<Move> {
     let counted = session.items.iter().filter(|item| item.counted);
     let mut moves: Vec<Move> = counted
         .map(|item| {
@@ -121,14 +121,14 @@ pub fn unit_of(site: &Slug, item: &Item) -> Unit {
     Unit::Variant { site: site.clone(), product: item.product.clone(), variant: item.variant.clone() }
 }
 
-/// Begins: stock is set aside, prices are fixed.
+/// Begins a checkout: reserves stock and fixes prices.
 pub fn begin(
     cart: &Cart,
     ground: &CheckoutInputs<'_>,
     token: &ConfirmationToken,
     now: Time,
-    rules: &Rules,
-) -> Result<Step, Error> {
+    rules: &ShopRules,
+) -> Result<CheckoutStep, Error> {
     cart.is_open(now)?;
     if cart.items.is_empty() {
         return Err(Error::EmptyCart);
@@ -168,9 +168,9 @@ pub fn begin(
     cart.status = CartStatus::Checkout;
     cart.session = Some(session.id.clone());
     (cart.updated_at, cart.expires_at) = (now, session.expires_at);
-    let moves = units(&session, Place::Available, Place::Reserved);
+    let moves = units(&session, StockPlace::Available, StockPlace::Reserved);
     let stock = (!moves.is_empty()).then(|| Moves::new(name_of(&session.id, "reserve"), moves));
-    Ok(Step { cart, session: Some(session), order: None, stock, money: None })
+    Ok(CheckoutStep { cart, session: Some(session), order: None, stock, money: None })
 }
 
 impl Session {
@@ -178,7 +178,7 @@ impl Session {
         self.id.order()
     }
 
-    /// That it can still be completed.
+    /// Checks that it can still be completed.
     pub fn is_open(&self, now: Time) -> Result<(), Error> {
         match self.status {
             SessionStatus::Open if self.expires_at <= now => Err(Error::SessionClosed(SessionStatus::Expired.name())),
@@ -188,22 +188,22 @@ impl Session {
         }
     }
 
-    fn ended(&self, cart: &Cart, how: SessionStatus, cart_is: CartStatus, now: Time) -> Step {
+    fn ended(&self, cart: &Cart, how: SessionStatus, cart_is: CartStatus, now: Time) -> CheckoutStep {
         let mut cart = cart.clone();
         (cart.status, cart.updated_at) = (cart_is, now);
         let session = Session { status: how, updated_at: now, ..self.clone() };
         let to = match how {
-            SessionStatus::Completed => Place::Sold,
-            SessionStatus::Open | SessionStatus::Cancelled | SessionStatus::Expired => Place::Available,
+            SessionStatus::Completed => StockPlace::Sold,
+            SessionStatus::Open | SessionStatus::Cancelled | SessionStatus::Expired => StockPlace::Available,
         };
-        let moves = units(self, Place::Reserved, to);
-        // Sold or released: there is one name for either.
+        let moves = units(self, StockPlace::Reserved, to);
+        // A sale and a release have the same entry name, so that only one of them can be posted.
         let stock = (!moves.is_empty()).then(|| Moves::new(name_of(&self.id, "end"), moves));
-        Step { cart, session: Some(session), order: None, stock, money: None }
+        CheckoutStep { cart, session: Some(session), order: None, stock, money: None }
     }
 
-    /// It has been paid for: what was set aside is sold, and there is an order.
-    pub fn complete(&self, cart: &Cart, buyer: &Buyer, paid: Paid, now: Time) -> Result<Step, Error> {
+    /// Completes a paid checkout: sells the reserved stock and creates the order.
+    pub fn complete(&self, cart: &Cart, buyer: &Buyer, paid: Paid, now: Time) -> Result<CheckoutStep, Error> {
         self.is_open(now)?;
         let buyer = buyer.check()?;
         let order = Order::new(self, buyer, paid, now);
@@ -213,8 +213,8 @@ impl Session {
         Ok(step)
     }
 
-    /// The buyer thinks better of it: the cart can change again.
-    pub fn cancel(&self, cart: &Cart, now: Time, rules: &Rules) -> Result<Step, Error> {
+    /// Cancels a checkout: its stock is available again, and the cart can change.
+    pub fn cancel(&self, cart: &Cart, now: Time, rules: &ShopRules) -> Result<CheckoutStep, Error> {
         self.is_open(now)?;
         let mut step = self.ended(cart, SessionStatus::Cancelled, CartStatus::Active, now);
         step.cart.expires_at = now.plus_ms(rules.cart_ms);
@@ -222,8 +222,8 @@ impl Session {
     }
 }
 
-/// Expires a cart with its checkout: reserved goods are for sale again. `None` before its time.
-pub fn expire(cart: &Cart, session: Option<&Session>, now: Time) -> Option<Step> {
+/// Expires a cart with its checkout: reserved stock is available again. `None` before its expiry.
+pub fn expire(cart: &Cart, session: Option<&Session>, now: Time) -> Option<CheckoutStep> {
     if !cart.is_over(now) {
         return None;
     }
@@ -232,5 +232,5 @@ pub fn expire(cart: &Cart, session: Option<&Session>, now: Time) -> Option<Step>
         return Some(session.ended(cart, SessionStatus::Expired, CartStatus::Expired, now));
     }
     let cart = Cart { status: CartStatus::Expired, updated_at: now, ..cart.clone() };
-    Some(Step { cart, session: None, order: None, stock: None, money: None })
+    Some(CheckoutStep { cart, session: None, order: None, stock: None, money: None })
 }

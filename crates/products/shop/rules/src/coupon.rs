@@ -1,4 +1,4 @@
-//! Coupons: so much off, for so long, so many times.
+//! Coupons: a discount, with an expiry and a number of uses.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use crate::{Currency, Error, Minor, Slug};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Coupon {
     pub site: Slug,
-    /// In capital letters; people may type it as they like.
+    /// In capital letters; input in any case is accepted.
     pub code: Arc<str>,
-    pub off: Off,
-    /// Good for carts whose goods come to this.
+    pub off: Discount,
+    /// Least subtotal of a cart that may use it.
     #[serde(default)]
     pub least: Minor,
-    /// How many orders it is good for; what is left is counted like stock. `None` is any number.
+    /// Number of orders that may use it; the uses left are counted like stock. `None` is no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -27,12 +27,12 @@ pub struct Coupon {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Off {
+pub enum Discount {
     Percent(Rate),
     Amount(Minor),
 }
 
-/// A code as it is kept.
+/// The stored form of a code.
 pub fn code(text: &str) -> Result<Arc<str>, Error> {
     let text = text.trim().to_ascii_uppercase();
     let is_fine = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
@@ -49,12 +49,12 @@ impl Coupon {
         }
         not_negative("least", self.least)?;
         match self.off {
-            Off::Percent(_) => Ok(()),
-            Off::Amount(amount) => not_negative("amount", amount),
+            Discount::Percent(_) => Ok(()),
+            Discount::Amount(amount) => not_negative("amount", amount),
         }
     }
 
-    /// Whether it is good for a cart of that subtotal. How often it was used is not looked at here.
+    /// Checks that a cart with this subtotal may use it. The number of uses is checked by the stock entry.
     pub fn is_good(&self, subtotal: Minor, currency: &Currency, now: Time) -> Result<(), Error> {
         if self.expires_at.is_some_and(|end| end <= now) {
             return Err(Error::CouponExpired(self.code.to_string()));
@@ -66,11 +66,11 @@ impl Coupon {
         Ok(())
     }
 
-    /// Never more than there is.
+    /// The discount on a subtotal, at most the subtotal.
     pub fn discount(&self, subtotal: Minor) -> Minor {
         match self.off {
-            Off::Percent(rate) => Minor(rate.of(subtotal.on_ledger()).hundredths()),
-            Off::Amount(amount) => amount.min(subtotal),
+            Discount::Percent(rate) => Minor(rate.of(subtotal.on_ledger()).hundredths()),
+            Discount::Amount(amount) => amount.min(subtotal),
         }
     }
 }

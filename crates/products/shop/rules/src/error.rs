@@ -1,4 +1,4 @@
-//! Reasons why a request is refused, in words for the caller.
+//! Errors of the rules, with messages for the caller.
 
 use crate::{Minor, money};
 
@@ -51,7 +51,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// One word per reason, for programs.
+    /// Code of the error, for programs.
     pub fn code(&self) -> &'static str {
         match self {
             Error::Name(_) | Error::Field { .. } => "invalid",
@@ -83,7 +83,7 @@ impl Error {
     }
 }
 
-/// A text that is no longer than it may be, and holds no control characters but line breaks.
+/// Checks the length of a text, and that it has no control characters except line breaks.
 pub(crate) fn text(field: &'static str, text: &str, most: usize) -> Result<(), Error> {
     if text.len() > most {
         return Err(Error::Field { field, says: format!("must have at most {most} bytes") });
@@ -94,7 +94,7 @@ pub(crate) fn text(field: &'static str, text: &str, most: usize) -> Result<(), E
     Ok(())
 }
 
-/// An address that a browser may be sent to.
+/// Checks an address that a page may link to.
 pub(crate) fn link(field: &'static str, link: &str) -> Result<(), Error> {
     text(field, link, 2_048)?;
     if link.starts_with("https://") || link.starts_with("http://") {

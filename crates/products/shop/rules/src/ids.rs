@@ -1,4 +1,4 @@
-//! Names that people choose, ids, and tokens that are secrets.
+//! Slugs, ids, and secret tokens.
 //!
 //! A token is shown once and never stored. Its record is found by its hash; the ids of a checkout and of its order are
 //! derived from the token in the same way, so that the token's holder needs nothing else, and a reader of the store cannot
@@ -23,11 +23,11 @@ text_id!(
 text_id!(ProductId);
 text_id!(VariantId);
 text_id!(
-    /// A checkout: `cs_` and letters, which follow from its confirmation token.
+    /// Id of a checkout: `cs_` and letters that are derived from its confirmation token.
     SessionId
 );
 text_id!(
-    /// An order: `ord_` and the letters of its checkout.
+    /// Id of an order: `ord_` and the letters of its checkout.
     OrderId
 );
 
@@ -35,7 +35,7 @@ text_id!(
 pub const MAX_ID: usize = 64;
 
 impl Slug {
-    /// Small letters, digits and hyphens, beginning and ending with neither.
+    /// Checks a slug: small letters, digits and hyphens, without a hyphen at either end.
     pub fn check(text: &str) -> Result<Slug, Error> {
         let is_fine = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
         if text.is_empty() || text.len() > MAX_ID || !text.bytes().all(is_fine) {
@@ -47,7 +47,7 @@ impl Slug {
         Ok(Slug(text.into()))
     }
 
-    /// The nearest slug to a name, if there is anything of one in it.
+    /// Makes a slug of a name; `None` if the name has no letter or digit of one.
     pub fn of(name: &str) -> Option<Slug> {
         let mut text = String::with_capacity(name.len());
         for c in name.chars().flat_map(char::to_lowercase) {
@@ -78,7 +78,7 @@ impl ProductId {
 }
 
 impl VariantId {
-    /// Of a product that comes in one way only.
+    /// Id of the only variant of a product without options.
     pub const ONLY: &str = "default";
 
     pub fn check(text: &str) -> Result<VariantId, Error> {
@@ -88,7 +88,7 @@ impl VariantId {
 
 /// Random bytes in a token, enough to be unguessable.
 pub const RANDOM: usize = 20;
-/// Crockford's base 32: no two digits look alike.
+/// Crockford's base 32, without digits that look alike.
 const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 const LENGTH: usize = RANDOM * 8 / 5;
 
@@ -124,7 +124,7 @@ macro_rules! secret {
                 Self(format!("{}{}", $prefix, spelled(&random)).into())
             }
 
-            /// One that could have been drawn here; whether it was is the store's to know.
+            /// Reads a token by its form; only the store can tell whether it was issued.
             pub fn read(text: &str) -> Option<Self> {
                 let rest = text.strip_prefix($prefix)?;
                 let fits = rest.len() == LENGTH && rest.bytes().all(|byte| DIGITS.contains(&byte));
@@ -135,7 +135,7 @@ macro_rules! secret {
                 &self.0
             }
         }
-        /// A secret is in no log.
+        /// Hides the secret from logs.
         impl fmt::Debug for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str(concat!($prefix, ".."))

@@ -11,21 +11,21 @@ use serde_json::{Map, Value};
 
 mod follow_up;
 
-use crate::skill::{Action, Skill};
+use crate::skill::{CartAction, StoreSkill};
 
 /// The longest text that is read.
 const MAX_TEXT: usize = 4_000;
-/// The longest member of a structured part, in bytes: whatever it names, its name is shorter. It is said again in answers.
+/// Longest member of a structured part, in bytes. Replies repeat members.
 const MAX_FIELD: usize = 1_000;
-/// The most options that a variant is chosen by.
+/// Most options of a variant choice.
 const MAX_OPTIONS: usize = 20;
 const TOO_LONG: &str = "a text of at most 1000 bytes";
 
-/// A request, as far as it is known.
+/// The request in a message; missing fields are `None` or empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Request {
-    pub skill: Option<Skill>,
-    pub action: Option<Action>,
+pub struct SkillRequest {
+    pub skill: Option<StoreSkill>,
+    pub action: Option<CartAction>,
     pub site_slug: Option<String>,
     pub query: Option<String>,
     pub cart_token: Option<String>,
@@ -38,30 +38,30 @@ pub struct Request {
     pub code: Option<String>,
 }
 
-/// Why a structured part cannot be read. Said to the caller, before a task exists.
+/// Errors of a structured part. The caller gets them before a task exists.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unread {
-    #[error("unknown skill {0:?}; the skills are {known}", known = Skill::names())]
+pub enum SkillRequestError {
+    #[error("unknown skill {0:?}; the skills are {known}", known = StoreSkill::names())]
     Skill(String),
-    #[error("unknown action {0:?}; the actions are {known}", known = Action::names())]
+    #[error("unknown action {0:?}; the actions are {known}", known = CartAction::names())]
     Action(String),
     #[error("{0} must be {1}")]
     Field(&'static str, &'static str),
 }
 
-impl Unread {
-    /// Which member it is about.
+impl SkillRequestError {
+    /// The member with the error.
     pub fn field(&self) -> &'static str {
         match self {
-            Unread::Skill(_) => "skill",
-            Unread::Action(_) => "action",
-            Unread::Field(field, _) => field,
+            SkillRequestError::Skill(_) => "skill",
+            SkillRequestError::Action(_) => "action",
+            SkillRequestError::Field(field, _) => field,
         }
     }
 }
 
-/// Reads a message. A data part goes before text; the first that says anything is taken.
-pub fn read(parts: &[Part]) -> Result<Request, Unread> {
+/// Reads a message: the first data part that is not empty, else the text.
+pub fn read(parts: &[Part]) -> Result<SkillRequest, SkillRequestError> {
     for part in parts {
         if let Content::Data(data) = &part.content
             && let Value::Object(members) = data.to_value()
@@ -75,9 +75,9 @@ pub fn read(parts: &[Part]) -> Result<Request, Unread> {
 }
 
 /// Reads the messages of one task, oldest first: a message that follows a question of the agent is read as its answer.
-/// Only of the last one it matters whether it can be read.
-pub fn read_all<'a>(messages: impl IntoIterator<Item = &'a [Part]>) -> Result<Request, Unread> {
-    let mut latest = Ok(Request::default());
+/// An error counts only in the last message.
+pub fn read_all<'a>(messages: impl IntoIterator<Item = &'a [Part]>) -> Result<SkillRequest, SkillRequestError> {
+    let mut latest = Ok(SkillRequest::default());
     let mut question = None;
     for parts in messages {
         latest = read(parts).map(|said| match question.take() {
@@ -90,7 +90,7 @@ pub fn read_all<'a>(messages: impl IntoIterator<Item = &'a [Part]>) -> Result<Re
 }
 
 /// Reads the members of a structured part.
-pub fn decode(members: &Map<String, Value>) -> Result<Request, Unread> {
+pub fn decode(members: &Map<String, Value>) -> Result<SkillRequest, SkillRequestError> {
     let find = |snake: &'static str, camel: &str| match members.get(camel).or_else(|| members.get(snake)) {
         None | Some(Value::Null) => None,
         Some(found) => Some(found),
@@ -98,19 +98,19 @@ pub fn decode(members: &Map<String, Value>) -> Result<Request, Unread> {
     let text = |snake: &'static str, camel: &str| match find(snake, camel) {
         None => Ok(None),
         Some(Value::String(text)) if text.trim().is_empty() => Ok(None),
-        Some(Value::String(text)) if text.len() > MAX_FIELD => Err(Unread::Field(snake, TOO_LONG)),
+        Some(Value::String(text)) if text.len() > MAX_FIELD => Err(SkillRequestError::Field(snake, TOO_LONG)),
         Some(Value::String(text)) => Ok(Some(text.trim().to_owned())),
-        Some(_) => Err(Unread::Field(snake, "a text")),
+        Some(_) => Err(SkillRequestError::Field(snake, "a text")),
     };
     let skill = match text("skill", "skill")? {
-        Some(name) => Some(Skill::from_name(&name).ok_or(Unread::Skill(name))?),
+        Some(name) => Some(StoreSkill::from_name(&name).ok_or(SkillRequestError::Skill(name))?),
         None => None,
     };
     let action = match text("action", "action")? {
-        Some(name) => Some(Action::from_name(&name).ok_or(Unread::Action(name))?),
+        Some(name) => Some(CartAction::from_name(&name).ok_or(SkillRequestError::Action(name))?),
         None => None,
     };
-    let wrong = Unread::Field("quantity", "a whole number");
+    let wrong = SkillRequestError::Field("quantity", "a whole number");
     let quantity = match find("quantity", "quantity") {
         None => None,
         Some(Value::Number(number)) => Some(number.as_i64().ok_or(wrong)?),
@@ -120,24 +120,24 @@ pub fn decode(members: &Map<String, Value>) -> Result<Request, Unread> {
     let variant_options = match find("variant_options", "variantOptions") {
         None => Vec::new(),
         Some(Value::Object(options)) if options.len() > MAX_OPTIONS => {
-            return Err(Unread::Field("variant_options", "an object of at most 20 texts"));
+            return Err(SkillRequestError::Field("variant_options", "an object of at most 20 texts"));
         }
         Some(Value::Object(options)) => {
             let pair = |(name, value): (&String, &Value)| match value {
                 Value::String(value) if name.len().max(value.len()) > MAX_FIELD => {
-                    Err(Unread::Field("variant_options", "an object of texts of at most 1000 bytes"))
+                    Err(SkillRequestError::Field("variant_options", "an object of texts of at most 1000 bytes"))
                 }
                 Value::String(value) => Ok((name.as_str().into(), value.as_str().into())),
                 Value::Number(value) => Ok((name.as_str().into(), value.to_string().into())),
                 Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => {
-                    Err(Unread::Field("variant_options", "an object of texts"))
+                    Err(SkillRequestError::Field("variant_options", "an object of texts"))
                 }
             };
             options.iter().map(pair).collect::<Result<_, _>>()?
         }
-        Some(_) => return Err(Unread::Field("variant_options", "an object of texts")),
+        Some(_) => return Err(SkillRequestError::Field("variant_options", "an object of texts")),
     };
-    let mut request = Request {
+    let mut request = SkillRequest {
         skill,
         action,
         site_slug: text("site_slug", "siteSlug")?.map(|slug| slug.to_lowercase()),
@@ -152,25 +152,25 @@ pub fn decode(members: &Map<String, Value>) -> Result<Request, Unread> {
         code: text("code", "code")?,
     };
     if request.skill.is_none() {
-        request.skill = told_by(&request);
+        request.skill = implied_skill(&request);
     }
     Ok(request)
 }
 
-/// The skill that only these fields can mean.
-fn told_by(request: &Request) -> Option<Skill> {
+/// The skill that the fields of a request imply.
+fn implied_skill(request: &SkillRequest) -> Option<StoreSkill> {
     if request.action.is_some() {
-        Some(Skill::CartManagement)
+        Some(StoreSkill::CartManagement)
     } else if request.confirmation_token.is_some() {
-        Some(Skill::OrderStatus)
+        Some(StoreSkill::OrderStatus)
     } else if request.query.is_some() {
-        Some(Skill::ProductSearch)
+        Some(StoreSkill::ProductSearch)
     } else {
         None
     }
 }
 
-/// A word as it was written, and as it is compared.
+/// A word of the text: original, and normalised for comparison.
 struct Word {
     raw: String,
     low: String,
@@ -190,7 +190,7 @@ fn words(text: &str) -> Vec<Word> {
 }
 
 const SITE: &[&str] = &["store", "shop", "site", "storefront"];
-/// Never the name of a site or of a product, and nothing to search for.
+/// Words that are never a slug, a product's id or a search term.
 const SMALL: &[&str] = &[
     "a",
     "about",
@@ -295,12 +295,12 @@ fn looks_like_a_slug(word: &str) -> bool {
     crate::Slug::check(word).is_ok() && !is_small(word)
 }
 
-/// Whether a word is an id: it has more than letters in it.
+/// Whether a word may be an id: it has other characters than letters.
 fn looks_like_an_id(word: &str) -> bool {
     word.len() > 2 && word.chars().any(|c| c.is_ascii_digit() || matches!(c, '_' | '-'))
 }
 
-/// Where the site is named, and the words that name it.
+/// The slug of the site, and the range of words that names it.
 fn site(words: &[Word]) -> Option<(String, std::ops::Range<usize>)> {
     let says_site = |at: &usize| SITE.contains(&&*words[*at].low) || words[*at].low == "site_slug";
     for at in (0..words.len()).filter(says_site) {
@@ -331,7 +331,7 @@ const VERBS: &[&str] =
     &["search", "find", "show", "list", "browse", "create", "add", "checkout", "pay", "visit", "open"];
 
 fn number(word: &str) -> Option<i64> {
-    // The payment of that name, not 402 of something.
+    // The name of the payment, not a quantity of 402.
     if word == "x402" {
         return None;
     }
@@ -346,21 +346,22 @@ fn number(word: &str) -> Option<i64> {
 /// Reads a text.
 ///
 /// ```
-/// use shop_rules::{Skill, intent};
+/// use shop_rules::{StoreSkill, intent};
 /// let request = intent::parse("Search for hats on store acme.");
-/// assert_eq!(request.skill, Some(Skill::ProductSearch));
+/// assert_eq!(request.skill, Some(StoreSkill::ProductSearch));
 /// assert_eq!((request.site_slug.as_deref(), request.query.as_deref()), (Some("acme"), Some("hats")));
 /// ```
-pub fn parse(text: &str) -> Request {
+pub fn parse(text: &str) -> SkillRequest {
     let words = words(text);
     let has = |any: &[&str]| words.iter().any(|word| any.contains(&&*word.low));
     let named = site(&words);
-    let mut request = Request { site_slug: named.as_ref().map(|(slug, _)| slug.clone()), ..Request::default() };
+    let mut request =
+        SkillRequest { site_slug: named.as_ref().map(|(slug, _)| slug.clone()), ..SkillRequest::default() };
     let mut used = vec![false; words.len()];
     if let Some((_, range)) = &named {
         used[range.clone()].fill(true);
     }
-    // Tokens are known by how they begin.
+    // Tokens have a prefix.
     for (at, word) in words.iter().enumerate() {
         let slot = if word.low.starts_with("cart_") && word.low != "cart_token" {
             &mut request.cart_token
@@ -376,7 +377,7 @@ pub fn parse(text: &str) -> Request {
         slot.get_or_insert_with(|| word.raw.clone());
         used[at] = true;
     }
-    // Others by the word before them.
+    // Other fields follow a keyword.
     for at in 0..words.len() {
         let after = (at + 1..words.len()).take(2).find(|n| !used[*n] && !is_small(&words[*n].low));
         let slot = match &*words[at].low {
@@ -413,83 +414,84 @@ pub fn parse(text: &str) -> Request {
         used[found] = true;
     }
     request.skill = skill(&has, &request);
-    if request.skill == Some(Skill::CartManagement) {
+    if request.skill == Some(StoreSkill::CartManagement) {
         request.action = action(&has, &request);
     }
     let takes_goods = match request.skill {
-        Some(Skill::X402Purchase) => true,
-        Some(Skill::CartManagement) => {
-            matches!(request.action, Some(Action::Add | Action::Update | Action::Remove))
+        Some(StoreSkill::X402Purchase) => true,
+        Some(StoreSkill::CartManagement) => {
+            matches!(request.action, Some(CartAction::Add | CartAction::Update | CartAction::Remove))
         }
-        Some(Skill::ProductSearch | Skill::StoreInfo | Skill::OrderStatus | Skill::Checkout) | None => false,
+        Some(StoreSkill::ProductSearch | StoreSkill::StoreInfo | StoreSkill::OrderStatus | StoreSkill::Checkout)
+        | None => false,
     };
     if takes_goods {
         goods(&words, &mut used, &mut request);
     }
-    if request.skill == Some(Skill::ProductSearch) {
+    if request.skill == Some(StoreSkill::ProductSearch) {
         request.query = Some(query(&words, named.as_ref().map(|(_, range)| range)));
     }
     request
 }
 
-fn skill(has: &impl Fn(&[&str]) -> bool, request: &Request) -> Option<Skill> {
+fn skill(has: &impl Fn(&[&str]) -> bool, request: &SkillRequest) -> Option<StoreSkill> {
     let is_order = has(&["order", "orders", "delivery", "package", "parcel", "shipment"]);
     let asks_state = has(&["status", "track", "tracking", "where", "where's", "arrived", "shipped", "state"]);
     if has(&["x402"]) {
-        return Some(Skill::X402Purchase);
+        return Some(StoreSkill::X402Purchase);
     }
     if has(&["checkout"]) || has(&["check"]) && has(&["out"]) || has(&["pay"]) {
-        return Some(Skill::Checkout);
+        return Some(StoreSkill::Checkout);
     }
     if has(&["cart", "basket", "cart_token"]) || request.cart_token.is_some() {
-        return Some(Skill::CartManagement);
+        return Some(StoreSkill::CartManagement);
     }
     if request.confirmation_token.is_some() || is_order && asks_state || has(&["track"]) {
-        return Some(Skill::OrderStatus);
+        return Some(StoreSkill::OrderStatus);
     }
     if has(&["buy", "purchase"]) {
-        return Some(Skill::X402Purchase);
+        return Some(StoreSkill::X402Purchase);
     }
     let looks = has(&["search", "find", "browse", "looking", "list", "products", "items", "catalog", "catalogue"]);
     if !looks && has(&["about", "info", "information", "who", "contact", "details"]) {
-        return Some(Skill::StoreInfo);
+        return Some(StoreSkill::StoreInfo);
     }
     if looks || has(&["show", "sell", "sells", "have", "offer", "any", "look", "need", "want"]) {
-        return Some(Skill::ProductSearch);
+        return Some(StoreSkill::ProductSearch);
     }
     if is_order {
-        return Some(Skill::OrderStatus);
+        return Some(StoreSkill::OrderStatus);
     }
     None
 }
 
-fn action(has: &impl Fn(&[&str]) -> bool, request: &Request) -> Option<Action> {
+fn action(has: &impl Fn(&[&str]) -> bool, request: &SkillRequest) -> Option<CartAction> {
     if request.code.is_some() || has(&["coupon", "voucher", "promo"]) {
-        return Some(Action::ApplyCoupon);
+        return Some(CartAction::ApplyCoupon);
     }
     if has(&["clear", "empty"]) {
-        return Some(Action::Clear);
+        return Some(CartAction::Clear);
     }
     if has(&["remove", "delete", "drop"]) || has(&["take"]) && has(&["out"]) {
-        return Some(Action::Remove);
+        return Some(CartAction::Remove);
     }
     if has(&["update", "change", "set"]) {
-        return Some(Action::Update);
+        return Some(CartAction::Update);
     }
     if has(&["add", "put"]) {
-        return Some(Action::Add);
+        return Some(CartAction::Add);
     }
     if has(&["create", "new", "start", "open", "make", "begin"]) {
-        return Some(Action::Create);
+        return Some(CartAction::Create);
     }
     if has(&["get", "show", "view", "see", "what", "what's", "display", "look"]) || request.cart_token.is_some() {
-        return Some(Action::Get);
+        return Some(CartAction::Get);
     }
     None
 }
 
-/// Which product, and how many.
-fn goods(words: &[Word], used: &mut [bool], request: &mut Request) {
+/// Reads product and quantity.
+fn goods(words: &[Word], used: &mut [bool], request: &mut SkillRequest) {
     if request.quantity.is_none() {
         let found =
             words.iter().enumerate().find_map(|(n, word)| if used[n] { None } else { Some((n, number(&word.low)?)) });

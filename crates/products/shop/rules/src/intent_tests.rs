@@ -4,15 +4,15 @@ use serde_json::json;
 
 use super::*;
 use crate::reply::Ending;
-use crate::skill::{Plan, needs, plan};
+use crate::skill::{SkillPlan, needs, plan};
 
-fn decoded(value: Value) -> Result<Request, Unread> {
+fn decoded(value: Value) -> Result<SkillRequest, SkillRequestError> {
     let Value::Object(members) = value else { panic!("an object") };
     decode(&members)
 }
 
 /// Checks skill, site and query of a text.
-fn check(text: &str, skill: Option<Skill>, site: Option<&str>, query: Option<&str>) {
+fn check(text: &str, skill: Option<StoreSkill>, site: Option<&str>, query: Option<&str>) {
     let request = parse(text);
     assert_eq!(
         (request.skill, request.site_slug.as_deref(), request.query.as_deref()),
@@ -23,7 +23,7 @@ fn check(text: &str, skill: Option<Skill>, site: Option<&str>, query: Option<&st
 
 #[test]
 fn searches_are_understood_however_they_are_worded() {
-    let search = Some(Skill::ProductSearch);
+    let search = Some(StoreSkill::ProductSearch);
     let acme = Some("acme");
     check("Search for hats on store acme.", search, acme, Some("hats"));
     check("Show products on store acme.", search, acme, Some("*"));
@@ -42,14 +42,14 @@ fn searches_are_understood_however_they_are_worded() {
 #[test]
 fn other_skills_are_told_by_their_words() {
     let acme = Some("acme");
-    check("Tell me about store acme", Some(Skill::StoreInfo), acme, None);
-    check("info on shop acme", Some(Skill::StoreInfo), acme, None);
-    check("Create a cart on store acme", Some(Skill::CartManagement), acme, None);
-    check("checkout my cart on store acme", Some(Skill::Checkout), acme, None);
-    check("I want to pay now at acme", Some(Skill::Checkout), acme, None);
-    check("where is my order?", Some(Skill::OrderStatus), None, None);
-    check("status of order conf_abc on store acme", Some(Skill::OrderStatus), acme, None);
-    check("buy 2 of product hat-red on store acme with x402", Some(Skill::X402Purchase), acme, None);
+    check("Tell me about store acme", Some(StoreSkill::StoreInfo), acme, None);
+    check("info on shop acme", Some(StoreSkill::StoreInfo), acme, None);
+    check("Create a cart on store acme", Some(StoreSkill::CartManagement), acme, None);
+    check("checkout my cart on store acme", Some(StoreSkill::Checkout), acme, None);
+    check("I want to pay now at acme", Some(StoreSkill::Checkout), acme, None);
+    check("where is my order?", Some(StoreSkill::OrderStatus), None, None);
+    check("status of order conf_abc on store acme", Some(StoreSkill::OrderStatus), acme, None);
+    check("buy 2 of product hat-red on store acme with x402", Some(StoreSkill::X402Purchase), acme, None);
     check("good morning", None, None, None);
     check("", None, None, None);
 }
@@ -57,23 +57,26 @@ fn other_skills_are_told_by_their_words() {
 #[test]
 fn tokens_numbers_and_codes_are_found_in_text() {
     let add = parse("Add 3 of product sun_hat to cart cart_abc on store acme");
-    assert_eq!((add.skill, add.action), (Some(Skill::CartManagement), Some(Action::Add)));
+    assert_eq!((add.skill, add.action), (Some(StoreSkill::CartManagement), Some(CartAction::Add)));
     assert_eq!((add.product_id.as_deref(), add.quantity), (Some("sun_hat"), Some(3)));
     assert_eq!((add.cart_token.as_deref(), add.site_slug.as_deref()), (Some("cart_abc"), Some("acme")));
 
     let two = parse("put two hat-red into my cart cart_abc, shop acme");
-    assert_eq!((two.action, two.product_id.as_deref(), two.quantity), (Some(Action::Add), Some("hat-red"), Some(2)));
+    assert_eq!(
+        (two.action, two.product_id.as_deref(), two.quantity),
+        (Some(CartAction::Add), Some("hat-red"), Some(2))
+    );
 
     let coupon = parse("apply coupon code SUMMER10 to cart cart_abc at store acme");
-    assert_eq!((coupon.action, coupon.code.as_deref()), (Some(Action::ApplyCoupon), Some("SUMMER10")));
+    assert_eq!((coupon.action, coupon.code.as_deref()), (Some(CartAction::ApplyCoupon), Some("SUMMER10")));
 
     let status = parse("What's the status of my order? The token is conf_XYZ, store acme");
-    assert_eq!((status.skill, status.confirmation_token.as_deref()), (Some(Skill::OrderStatus), Some("conf_XYZ")));
+    assert_eq!((status.skill, status.confirmation_token.as_deref()), (Some(StoreSkill::OrderStatus), Some("conf_XYZ")));
 
     let gone = parse("remove product hat from cart cart_abc on store acme");
-    assert_eq!((gone.action, gone.product_id.as_deref()), (Some(Action::Remove), Some("hat")));
-    assert_eq!(parse("empty the basket cart_abc on store acme").action, Some(Action::Clear));
-    assert_eq!(parse("show my cart cart_abc on store acme").action, Some(Action::Get));
+    assert_eq!((gone.action, gone.product_id.as_deref()), (Some(CartAction::Remove), Some("hat")));
+    assert_eq!(parse("empty the basket cart_abc on store acme").action, Some(CartAction::Clear));
+    assert_eq!(parse("show my cart cart_abc on store acme").action, Some(CartAction::Get));
     assert_eq!(parse("cart on store acme").action, None);
     assert_eq!(parse("checkout cart_abc on store acme for ada@example.com").email.as_deref(), Some("ada@example.com"));
 }
@@ -81,18 +84,18 @@ fn tokens_numbers_and_codes_are_found_in_text() {
 #[test]
 fn a_data_part_is_taken_by_its_word_in_either_spelling() {
     let cart = decoded(json!({"skill": "cart-management", "action": "create", "site_slug": "acme"})).unwrap();
-    assert_eq!((cart.skill, cart.action), (Some(Skill::CartManagement), Some(Action::Create)));
+    assert_eq!((cart.skill, cart.action), (Some(StoreSkill::CartManagement), Some(CartAction::Create)));
     let camel = decoded(json!({
         "skill": "cart_management", "action": "ADD", "siteSlug": "Acme", "cartToken": "cart_1", "productId": "hat",
         "quantity": "2", "variantOptions": {"Size": "L", "No": 7}, "unknown": [1]
     }));
     let camel = camel.unwrap();
     assert_eq!((camel.site_slug.as_deref(), camel.quantity), (Some("acme"), Some(2)));
-    assert_eq!((camel.action, camel.variant_options.len()), (Some(Action::Add), 2));
+    assert_eq!((camel.action, camel.variant_options.len()), (Some(CartAction::Add), 2));
     let told = |value| decoded(value).unwrap().skill;
-    assert_eq!(told(json!({"query": "hats"})), Some(Skill::ProductSearch));
-    assert_eq!(told(json!({"confirmation_token": "conf_1"})), Some(Skill::OrderStatus));
-    assert_eq!(told(json!({"action": "get"})), Some(Skill::CartManagement));
+    assert_eq!(told(json!({"query": "hats"})), Some(StoreSkill::ProductSearch));
+    assert_eq!(told(json!({"confirmation_token": "conf_1"})), Some(StoreSkill::OrderStatus));
+    assert_eq!(told(json!({"action": "get"})), Some(StoreSkill::CartManagement));
     assert_eq!(told(json!({"site_slug": "acme"})), None);
 }
 
@@ -111,14 +114,14 @@ fn what_cannot_be_read_is_refused_with_its_field() {
     assert_eq!(refused(json!({"variant_options": {"a": {}}})).0, "variant_options");
 }
 
-/// It would be said again in the answer, the artifact and the metadata.
+/// The reply, the artifact and the metadata would repeat it.
 #[test]
 fn what_is_longer_than_any_name_is_refused() {
     let long = "x".repeat(MAX_FIELD + 1);
     for field in ["skill", "action", "site_slug", "query", "cart_token", "product_id", "email", "code"] {
-        assert_eq!(decoded(json!({ field: long })).unwrap_err(), Unread::Field(field, TOO_LONG));
+        assert_eq!(decoded(json!({ field: long })).unwrap_err(), SkillRequestError::Field(field, TOO_LONG));
         let longest = decoded(json!({ field: &long[1..] }));
-        assert!(!matches!(longest, Err(Unread::Field(..))), "{field}: {longest:?}");
+        assert!(!matches!(longest, Err(SkillRequestError::Field(..))), "{field}: {longest:?}");
     }
     let many: Map<String, Value> = (0..=MAX_OPTIONS).map(|n| (n.to_string(), json!("x"))).collect();
     for options in [json!({ "Size": long }), json!({ long: "S" }), Value::Object(many)] {
@@ -144,7 +147,7 @@ fn the_scope_of_a_message_is_known_before_anything_is_done() {
 #[test]
 fn what_is_missing_is_asked_for_by_its_name() {
     let asks = |value: Value| match plan(&decoded(value).unwrap()) {
-        Plan::Answer(outcome) => {
+        SkillPlan::Answer(outcome) => {
             assert_eq!(outcome.ending, Ending::InputRequired);
             assert!(outcome.text.contains(outcome.missing[0]), "{}", outcome.text);
             outcome.missing[0]
@@ -172,7 +175,7 @@ fn what_is_missing_is_asked_for_by_its_name() {
 #[test]
 fn what_cannot_be_is_said_to_have_failed() {
     let fails = |value: Value| match plan(&decoded(value).unwrap()) {
-        Plan::Answer(outcome) => {
+        SkillPlan::Answer(outcome) => {
             assert_eq!(outcome.ending, Ending::Failed);
             outcome.text
         }
@@ -196,8 +199,8 @@ proptest::proptest! {
     }
 }
 
-/// The request that the messages of one task make together.
-fn together(messages: &[&str]) -> Request {
+/// The request of the messages of one task.
+fn together(messages: &[&str]) -> SkillRequest {
     let part = |text: &&str| match serde_json::from_str::<Value>(text) {
         Ok(json @ Value::Object(_)) => vec![Part::data(model::Json::from_value(&json))],
         Ok(_) | Err(_) => vec![Part::text(*text)],
@@ -208,11 +211,11 @@ fn together(messages: &[&str]) -> Request {
 
 #[test]
 fn an_answer_completes_the_request_that_was_asked_about() {
-    let hats = |site: &str| Request {
-        skill: Some(Skill::ProductSearch),
+    let hats = |site: &str| SkillRequest {
+        skill: Some(StoreSkill::ProductSearch),
         site_slug: Some(site.to_owned()),
         query: Some("hats".to_owned()),
-        ..Request::default()
+        ..SkillRequest::default()
     };
     for answer in [
         "acme",
@@ -228,7 +231,7 @@ fn an_answer_completes_the_request_that_was_asked_about() {
     ] {
         assert_eq!(together(&["Search for hats", answer]), hats("acme"), "{answer}");
     }
-    // An answer that does not name one store is asked about again, and nothing is forgotten.
+    // An answer that names no store leads to the same question, and the request stays.
     let vague = together(&["Search for hats", "the one over there on the corner"]);
     assert_eq!((vague.query.as_deref(), vague.site_slug.as_deref()), (Some("hats"), None));
     assert_eq!(together(&["Search for hats", "the one over there on the corner", "acme"]), hats("acme"));
@@ -287,16 +290,20 @@ fn every_field_that_is_asked_for_can_be_answered() {
 
 #[test]
 fn a_request_of_its_own_replaces_the_one_before() {
-    let about = Request { skill: Some(Skill::StoreInfo), site_slug: Some("acme".to_owned()), ..Request::default() };
+    let about = SkillRequest {
+        skill: Some(StoreSkill::StoreInfo),
+        site_slug: Some("acme".to_owned()),
+        ..SkillRequest::default()
+    };
     assert_eq!(together(&["Search for hats", "Tell me about store acme"]), about);
     assert_eq!(together(&["Search for hats on store zeta", "Tell me about store acme"]), about);
     // Another skill, and no answer to what was asked.
     let order = together(&["Search for hats", "Where is my order?"]);
-    assert_eq!((order.skill, order.query), (Some(Skill::OrderStatus), None));
-    // After a purchase that was described, a word is no variant.
+    assert_eq!((order.skill, order.query), (Some(StoreSkill::OrderStatus), None));
+    // After the reply of the x402 skill, a bare word is no variant.
     let thanks = together(&["buy product sun with x402 at acme", "splendid"]);
     assert_eq!((thanks.skill, thanks.variant_id), (None, None));
-    // The last message must be readable; an earlier one that is not is as if it had not been sent.
+    // The last message must be readable; an unreadable earlier one is ignored.
     let unreadable = [Part::data(model::Json::from_value(&json!({"skill": "dance"})))];
     let plain = [Part::text("Search for hats on store acme")];
     assert!(read_all([&plain[..], &unreadable[..]]).is_err());

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 #[serde(transparent)]
 pub struct Minor(pub i64);
 
-/// Why a text is no amount, in words for its author.
+/// Errors of amounts and currencies, with messages for the author of the text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     #[error("must be a decimal number such as \"19.90\"")]
@@ -26,7 +26,7 @@ pub enum Error {
 
 impl Minor {
     pub const ZERO: Minor = Minor(0);
-    /// The highest price. It is far below the range of the number, so that the sums of a cart fit.
+    /// The highest price. It is far below the range of `i64`, so that the sum of a cart fits.
     pub const MOST: Minor = Minor(1_000_000_000_000);
 
     /// Validates a price.
@@ -40,7 +40,7 @@ impl Minor {
     }
 }
 
-/// Three capital letters.
+/// A currency code: three capital letters.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Currency(Arc<str>);
@@ -55,7 +55,7 @@ impl Currency {
         &self.0
     }
 
-    /// Digits after the point.
+    /// Number of digits after the decimal point.
     pub fn digits(&self) -> usize {
         match &*self.0 {
             "BIF" | "CLP" | "DJF" | "GNF" | "ISK" | "JPY" | "KMF" | "KRW" | "PYG" | "RWF" | "UGX" | "VND" | "VUV"

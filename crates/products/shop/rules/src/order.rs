@@ -1,7 +1,7 @@
-//! Orders: what was bought, and what becomes of it.
+//! Orders: their lines, their state, and the shop's actions on them.
 //!
-//! Money comes in once, when the checkout is completed, and goes back at most once, whole. Both are entries of the
-//! market's journal, in a book of the order's currency: from outside to the workspace, and back.
+//! The total is paid once, when the checkout is completed, and paid back at most once, in full. Both are ledger entries in a
+//! book of the order's currency: from outside to the workspace, and back.
 
 use std::sync::Arc;
 
@@ -11,21 +11,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::checkout::{Buyer, Session, unit_of};
 use crate::error::text;
-use crate::stock::{Move, Moves, Place};
+use crate::stock::{Move, Moves, StockPlace};
 use crate::{Currency, Error, Item, OrderId, Slug, Totals, WorkspaceId};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OrderState {
-    /// Paid, and nothing is sent yet.
+    /// Paid; nothing is sent yet.
     Pending,
     PartiallyFulfilled,
     Fulfilled,
-    /// Before anything was sent: the money is back, the goods are for sale again.
+    /// Cancelled before anything was sent: paid back and restocked.
     Cancelled,
-    /// The money is back, the goods are not.
+    /// Paid back, not restocked.
     Refunded,
-    /// Both are back.
+    /// Paid back and restocked.
     Returned,
 }
 
@@ -49,7 +49,7 @@ impl OrderState {
             OrderState::Returned => "returned",
         }
     }
-    /// Nothing changes any more.
+    /// Whether the state cannot change any more.
     pub fn is_terminal(self) -> bool {
         match self {
             OrderState::Pending | OrderState::PartiallyFulfilled | OrderState::Fulfilled => false,
@@ -79,7 +79,7 @@ pub struct Order {
     pub totals: Totals,
     pub buyer: Buyer,
     pub paid: Paid,
-    /// The carrier's number for it.
+    /// Tracking numbers of carriers.
     #[serde(default)]
     pub tracking: Vec<Arc<str>>,
     pub created_at: Time,
@@ -89,14 +89,14 @@ pub struct Order {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OrderLine {
     pub item: Item,
-    /// How many of it were sent.
+    /// Quantity that was sent.
     pub sent: u32,
 }
 
 /// An action of a shop on an order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OrderAct {
-    /// So many of these lines are sent; all that is left for none.
+    /// Sends quantities of lines, by index; all that is left if `lines` is empty.
     Fulfil {
         lines: Vec<(usize, u32)>,
         tracking: Option<Arc<str>>,
@@ -106,10 +106,10 @@ pub enum OrderAct {
     Return,
 }
 
-/// How many notes of carriers an order has.
+/// Most tracking numbers of an order.
 const MAX_TRACKING: usize = 20;
 
-/// All that happens together.
+/// Changes that are committed together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OrderStep {
     pub order: Order,
@@ -117,13 +117,13 @@ pub struct OrderStep {
     pub money: Option<LedgerEntry>,
 }
 
-/// The ledger's books of shops are kept by currency: amounts of two never meet in one sum.
+/// The ledger's book of a currency: amounts of two currencies are never in one sum. Stored.
 pub fn book(currency: &Currency) -> Arc<str> {
     format!("shop/{currency}").into()
 }
 
 impl Order {
-    /// Of a checkout that is paid for. What is not sent is there at once.
+    /// The order of a paid checkout. Digital goods count as sent.
     pub(crate) fn new(session: &Session, buyer: Buyer, paid: Paid, now: Time) -> Order {
         let line = |item: &Item| OrderLine { item: item.clone(), sent: if item.digital { item.quantity } else { 0 } };
         let mut order = Order {
@@ -151,7 +151,7 @@ impl Order {
         self.lines.iter().all(|line| line.sent == line.item.quantity)
     }
 
-    /// The money that came in with it; `None` where nothing was to be paid.
+    /// The ledger entry of its payment; `None` if the total is zero.
     pub fn income(&self) -> Result<Option<LedgerEntry>, Error> {
         self.across(LedgerEntry::recharge, self.created_at)
     }
@@ -243,20 +243,20 @@ impl Order {
         let moves: Vec<Move> = counted
             .map(|item| Move {
                 unit: unit_of(&self.site, item),
-                from: Place::Sold,
-                to: Place::Available,
+                from: StockPlace::Sold,
+                to: StockPlace::Available,
                 quantity: item.quantity.into(),
             })
             .collect();
         (!moves.is_empty()).then(|| Moves::new(format!("{}/restock", self.id), moves))
     }
 
-    /// Whether the workspace has the money.
+    /// Whether the workspace keeps the payment.
     pub fn is_earned(&self) -> bool {
         !self.state.is_terminal()
     }
 
-    /// Whether what was sold of it stays sold.
+    /// Whether its units count as sold.
     pub fn is_sold(&self) -> bool {
         match self.state {
             OrderState::Pending | OrderState::PartiallyFulfilled | OrderState::Fulfilled | OrderState::Refunded => true,
@@ -265,6 +265,6 @@ impl Order {
     }
 }
 
-/// How money comes in, or goes out.
+/// A constructor of ledger entries: payment or payback.
 type Across =
     fn(&Arc<str>, &UserId, ledger::Ut, &str, Option<Arc<str>>, Time) -> Result<LedgerEntry, ledger::EntryError>;

@@ -12,7 +12,7 @@ pub const MAX_VARIANTS: usize = 100;
 pub const MAX_OPTIONS: usize = 8;
 pub const MAX_TAGS: usize = 32;
 pub const MAX_MEDIA: usize = 32;
-/// The most of one variant that a shop can have.
+/// Largest stock of one variant.
 pub const MAX_STOCK: u64 = 1_000_000_000;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,14 +28,14 @@ pub struct Product {
     pub price: Minor,
     #[serde(default)]
     pub media: Vec<Media>,
-    /// At least one; one of its own where the product comes in one way only.
+    /// At least one; a product without options has exactly one.
     pub variants: Vec<Variant>,
     #[serde(default)]
     pub tags: Vec<Arc<str>>,
-    /// Nothing is sent: what was bought is fetched.
+    /// Digital goods are downloaded, not sent.
     #[serde(default)]
     pub digital: bool,
-    /// Where buyers fetch it.
+    /// Addresses of its downloads.
     #[serde(default)]
     pub downloads: Vec<Arc<str>>,
     pub created_at: Time,
@@ -52,31 +52,31 @@ pub struct Media {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Variant {
     pub id: VariantId,
-    /// Size: L; colour: red.
+    /// Names and values of its options, such as Size and L.
     #[serde(default)]
     pub options: Vec<(Arc<str>, Arc<str>)>,
-    /// Its own, where it is not the product's.
+    /// Its own price, if it differs from the product's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<Minor>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sku: Option<Arc<str>>,
-    /// Whether what is left is counted; otherwise there is always one more.
+    /// Whether its stock is counted; otherwise it is always available.
     pub counted: bool,
 }
 
 impl Variant {
-    /// Of a product that comes in one way only.
+    /// The only variant of a product without options.
     pub fn only(counted: bool) -> Variant {
         Variant { id: VariantId::ONLY.into(), options: Vec::new(), price: None, sku: None, counted }
     }
 
-    /// `Size L, Colour red`; nothing where there is nothing to choose.
+    /// Its options as text: `Size L, Colour red`; empty without options.
     pub fn words(&self) -> String {
         self.options.iter().map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ")
     }
 }
 
-/// Which of a product's variants is meant.
+/// A choice among a product's variants: by id or by options.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VariantChoice {
     pub id: Option<VariantId>,
@@ -144,7 +144,7 @@ impl Product {
         variant.price.unwrap_or(self.price)
     }
 
-    /// The variant that is meant: named, or told by its options, or the only one.
+    /// The chosen variant: by id, by options, or the only one.
     pub fn variant(&self, which: &VariantChoice) -> Result<&Variant, Error> {
         let ways = || {
             let told = |variant: &Variant| match variant.words() {
@@ -170,7 +170,7 @@ impl Product {
         }
     }
 
-    /// So much of a variant, as it is in a cart.
+    /// The cart item for a quantity of a variant.
     pub fn item(&self, variant: &Variant, quantity: u32) -> Item {
         Item {
             product: self.id.clone(),
@@ -184,7 +184,7 @@ impl Product {
         }
     }
 
-    /// The words it is found by: those of its name and subtitle, and all others.
+    /// Texts for the search index: name and subtitle, and all others.
     pub fn texts(&self) -> (String, String) {
         let title = format!("{} {}", self.name, self.subtitle);
         let mut body = self.description.to_string();

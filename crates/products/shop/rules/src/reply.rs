@@ -1,21 +1,21 @@
-//! The answers of skills: a text, an artifact, and the state that the task ends in.
+//! Replies of skills: a text, an artifact, and the state of the task.
 
 use serde_json::{Value, json};
 
 use crate::checkout::Session;
-use crate::intent::Request;
-use crate::skill::Skill;
+use crate::intent::SkillRequest;
+use crate::skill::StoreSkill;
 use crate::view::{self, Stocked};
 use crate::{Cart, CartToken, Error, Minor, Order, Product, Site, Totals, Variant};
 
-/// The answer for carts and orders that do not exist, and for those of other sites: a caller cannot tell them apart.
+/// Texts for carts and orders that do not exist, and for those of other sites: a caller cannot tell them apart.
 pub const NO_CART: &str = "There is no such cart at this store; create one first.";
 pub const NO_ORDER: &str = "There is no order with this confirmation token at this store.";
 
-/// The name of a store in an example that means none.
+/// The sample slug in examples.
 pub const ANY_STORE: &str = "my-store";
 
-/// How a task ends.
+/// The state of the task after a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Ending {
     Completed,
@@ -27,35 +27,35 @@ pub enum Ending {
 /// The result of one message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SkillReply {
-    pub skill: Option<Skill>,
+    pub skill: Option<StoreSkill>,
     pub site: Option<String>,
     pub ending: Ending,
     pub text: String,
-    pub artifact: Option<Artifact>,
+    pub artifact: Option<SkillArtifact>,
     /// The names of missing fields.
     pub missing: Vec<&'static str>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Artifact {
-    /// Its id as well.
+pub struct SkillArtifact {
+    /// Name and id of the artifact.
     pub name: &'static str,
     pub data: Value,
 }
 
 impl SkillReply {
-    fn of(skill: Skill, site: &Site, ending: Ending, text: String, data: Value) -> SkillReply {
+    fn of(skill: StoreSkill, site: &Site, ending: Ending, text: String, data: Value) -> SkillReply {
         SkillReply {
             skill: Some(skill),
             site: Some(site.slug.to_string()),
             ending,
             text,
-            artifact: Some(Artifact { name: skill.artifact(), data }),
+            artifact: Some(SkillArtifact { name: skill.artifact(), data }),
             missing: Vec::new(),
         }
     }
 
-    /// Facts about the task.
+    /// Metadata of the task: skill and site.
     pub fn metadata(&self) -> Value {
         let mut facts = serde_json::Map::new();
         if let Some(skill) = self.skill {
@@ -68,8 +68,8 @@ impl SkillReply {
     }
 }
 
-/// A question for something that is missing.
-pub fn ask(skill: Skill, request: &Request, field: &'static str, question: &str) -> SkillReply {
+/// A question for a missing field.
+pub fn ask(skill: StoreSkill, request: &SkillRequest, field: &'static str, question: &str) -> SkillReply {
     SkillReply {
         skill: Some(skill),
         site: request.site_slug.clone(),
@@ -80,10 +80,10 @@ pub fn ask(skill: Skill, request: &Request, field: &'static str, question: &str)
     }
 }
 
-/// The request names no skill.
-pub fn help(request: &Request) -> SkillReply {
+/// The reply to a request that names no skill.
+pub fn help(request: &SkillRequest) -> SkillReply {
     let slug = request.site_slug.as_deref().unwrap_or(ANY_STORE);
-    let examples = Skill::ALL.map(|skill| format!("\"{}\" ({})", skill.example(slug), skill.name())).join(", ");
+    let examples = StoreSkill::ALL.map(|skill| format!("\"{}\" ({})", skill.example(slug), skill.name())).join(", ");
     SkillReply {
         skill: None,
         site: request.site_slug.clone(),
@@ -94,7 +94,7 @@ pub fn help(request: &Request) -> SkillReply {
     }
 }
 
-pub fn failed(skill: Skill, site: Option<&str>, words: impl Into<String>) -> SkillReply {
+pub fn failed(skill: StoreSkill, site: Option<&str>, words: impl Into<String>) -> SkillReply {
     SkillReply {
         skill: Some(skill),
         site: site.map(str::to_owned),
@@ -105,8 +105,8 @@ pub fn failed(skill: Skill, site: Option<&str>, words: impl Into<String>) -> Ski
     }
 }
 
-/// A rule says no. Where the caller only has to say more, it is a question.
-pub fn refused(skill: Skill, site: &Site, refusal: &Error) -> SkillReply {
+/// The reply to an error of the rules: a question if the request only lacks a detail.
+pub fn refused(skill: StoreSkill, site: &Site, refusal: &Error) -> SkillReply {
     let words = refusal.to_string();
     let mut letters = words.chars();
     let words = letters.next().map(|first| format!("{}{}.", first.to_uppercase(), letters.as_str()));
@@ -118,7 +118,7 @@ pub fn refused(skill: Skill, site: &Site, refusal: &Error) -> SkillReply {
     outcome
 }
 
-/// Products that were found, with how many there are of each.
+/// Search results with their stock.
 pub fn found(site: &Site, base: &str, words: &str, products: &[Stocked<'_>], total: u64) -> SkillReply {
     let is_all = matches!(crate::Query::read(words), crate::Query::All);
     let what = if is_all { String::new() } else { format!(" for \"{words}\"") };
@@ -140,7 +140,7 @@ pub fn found(site: &Site, base: &str, words: &str, products: &[Stocked<'_>], tot
         "products": products.iter().map(|one| view::product(site, base, one)).collect::<Vec<_>>(),
         "total": total,
     });
-    SkillReply::of(Skill::ProductSearch, site, Ending::Completed, text, data)
+    SkillReply::of(StoreSkill::ProductSearch, site, Ending::Completed, text, data)
 }
 
 fn lowest(product: &Product) -> Minor {
@@ -156,17 +156,17 @@ pub fn info(site: &Site, products: u64) -> SkillReply {
     if let Value::Object(members) = &mut data {
         members.insert("product_count".to_owned(), products.into());
     }
-    SkillReply::of(Skill::StoreInfo, site, Ending::Completed, text, data)
+    SkillReply::of(StoreSkill::StoreInfo, site, Ending::Completed, text, data)
 }
 
-/// An order, with what its products have to show and to fetch.
+/// An order, with media and downloads of its products.
 pub fn order(site: &Site, order: &Order, products: &[Product]) -> SkillReply {
     let sum = order.currency.say(order.totals.total);
     let text = format!("Order {} over {sum} is {}.", order.id, order.state.name().replace('_', " "));
-    SkillReply::of(Skill::OrderStatus, site, Ending::Completed, text, view::order(order, products))
+    SkillReply::of(StoreSkill::OrderStatus, site, Ending::Completed, text, view::order(order, products))
 }
 
-/// A checkout that is not completed is no order yet.
+/// A checkout that is not completed and so has no order.
 pub fn not_completed(site: &Site, session: &Session) -> SkillReply {
     let words = match session.status {
         crate::SessionStatus::Open => "This checkout is not completed yet; open its complete_url to do so.".to_owned(),
@@ -174,10 +174,10 @@ pub fn not_completed(site: &Site, session: &Session) -> SkillReply {
             format!("This checkout is {}, and nothing was ordered.", session.status.name())
         }
     };
-    failed(Skill::OrderStatus, Some(site.slug.as_str()), words)
+    failed(StoreSkill::OrderStatus, Some(site.slug.as_str()), words)
 }
 
-/// How a product is bought with a payment over HTTP. It only tells; nothing is set aside.
+/// How to buy a product with a payment over HTTP. Nothing is reserved.
 pub fn purchase(site: &Site, product: &Product, variant: &Variant, quantity: u32, url: &str) -> SkillReply {
     let price = product.price_of(variant);
     let sum = Minor(price.0.saturating_mul(i64::from(quantity)));
@@ -196,12 +196,12 @@ pub fn purchase(site: &Site, product: &Product, variant: &Variant, quantity: u32
         "total": view::money(site, sum),
         "instructions": "GET resource_url; it answers 402 with accepts[]. Pay one of them and repeat the request with the X-PAYMENT header; where accepts[] is empty the store takes no such payments, and cart-management and checkout are the way to buy.",
     });
-    let mut outcome = SkillReply::of(Skill::X402Purchase, site, Ending::InputRequired, text, data);
+    let mut outcome = SkillReply::of(StoreSkill::X402Purchase, site, Ending::InputRequired, text, data);
     outcome.missing = vec!["payment"];
     outcome
 }
 
-/// A cart as it is now, after what was done to it.
+/// The cart after an action; `did` describes the action.
 pub fn cart(site: &Site, cart: &Cart, token: &CartToken, totals: &Totals, did: &str) -> SkillReply {
     let pieces: u64 = cart.items.iter().map(|item| u64::from(item.quantity)).sum();
     let pieces = match pieces {
@@ -210,12 +210,12 @@ pub fn cart(site: &Site, cart: &Cart, token: &CartToken, totals: &Totals, did: &
         n => format!("has {n} items for {}", cart.currency.say(totals.total)),
     };
     let text = format!("{did} Cart {} {pieces}.", token.as_str());
-    SkillReply::of(Skill::CartManagement, site, Ending::Completed, text, view::cart(cart, token, totals))
+    SkillReply::of(StoreSkill::CartManagement, site, Ending::Completed, text, view::cart(cart, token, totals))
 }
 
-/// A checkout that waits for its completion.
+/// A checkout that is not completed yet, with the address of its page.
 pub fn checkout(site: &Site, session: &Session, token: &str, url: &str) -> SkillReply {
     let sum = session.currency.say(session.totals.total);
     let text = format!("Your order over {sum} is set aside until {}. Complete it at {url}.", session.expires_at);
-    SkillReply::of(Skill::Checkout, site, Ending::Completed, text, view::session(session, Some((token, url))))
+    SkillReply::of(StoreSkill::Checkout, site, Ending::Completed, text, view::session(session, Some((token, url))))
 }

@@ -5,7 +5,7 @@
 
 use sha2::{Digest, Sha256};
 
-/// The most words of a question; more are not looked at.
+/// Most words of a query; further words are ignored.
 pub const MAX_WORDS: usize = 12;
 
 /// A parsed query.
@@ -14,12 +14,12 @@ pub enum Query {
     All,
     /// The query has no word in it.
     Nothing,
-    /// Each has to be there, at least the beginning of a word.
+    /// Every word must match the beginning of a word.
     Words(Vec<String>),
 }
 
 impl Query {
-    /// Reads a question: `*`, `all` or nothing is everything.
+    /// Reads a query: `*`, `all` or an empty text is [`Query::All`].
     ///
     /// ```
     /// use shop_rules::Query;
@@ -41,7 +41,7 @@ impl Query {
         if words.is_empty() { Query::Nothing } else { Query::Words(words) }
     }
 
-    /// Only what has this tag.
+    /// Restricts the query to products with this tag.
     pub fn tagged(self, tag: &str) -> Query {
         let tag = tag_word(tag);
         match self {
@@ -76,7 +76,7 @@ fn stem(word: &str) -> &str {
     }
 }
 
-/// A word that stands for a tag in the index: no other text has it.
+/// The index word of a tag, which no other text contains.
 pub(crate) fn tag_word(tag: &str) -> String {
     let hash = Sha256::digest(tag.trim().to_lowercase());
     let mut word = String::with_capacity(4 + 24);

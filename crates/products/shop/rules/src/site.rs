@@ -10,8 +10,9 @@ use serde::{Deserialize, Serialize};
 use crate::error::{link, not_negative, text};
 use crate::{Currency, Error, Minor, Slug, WorkspaceId};
 
-/// Names that a site answers to besides its slug, and links of it.
+/// Most hosts of a site.
 pub const MAX_HOSTS: usize = 16;
+/// Most links of a site.
 pub const MAX_LINKS: usize = 16;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,7 +22,7 @@ pub struct Workspace {
     pub created_at: Time,
 }
 
-/// A shop.
+/// A shop of a workspace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Site {
     pub slug: Slug,
@@ -30,7 +31,7 @@ pub struct Site {
     #[serde(default)]
     pub description: Arc<str>,
     pub currency: Currency,
-    /// Hosts of its own, in small letters and without a port.
+    /// Its host names, in small letters and without a port.
     #[serde(default)]
     pub hosts: Vec<Arc<str>>,
     #[serde(default)]
@@ -40,23 +41,23 @@ pub struct Site {
     pub created_at: Time,
 }
 
-/// Where else a shop is to be found.
+/// A link to another presence of a shop, such as a blog.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Social {
     pub name: Arc<str>,
     pub url: Arc<str>,
 }
 
-/// Costs of a purchase beside its goods.
+/// Shipping and tax of a site.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SiteTerms {
-    /// For a cart with anything to send in it.
+    /// Cost for a cart with goods to send.
     #[serde(default)]
     pub shipping: Minor,
-    /// Sent for nothing from this subtotal on.
+    /// Subtotal from which shipping is free.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub free_shipping_from: Option<Minor>,
-    /// On goods after the discount, and on shipping. Prices are without it.
+    /// Rate on goods after the discount, and on shipping. Prices are without tax.
     #[serde(default)]
     pub tax: Rate,
 }
@@ -108,7 +109,8 @@ impl Site {
     }
 }
 
-/// A site as people write it: what is left out stays as it was, or is the usual. Amounts are decimal texts in the currency.
+/// A site as an operator writes it. A missing field keeps its value, or gets the default for a new site. Amounts are decimal
+/// texts in the currency.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SiteDraft {
@@ -124,7 +126,7 @@ pub struct SiteDraft {
 }
 
 impl SiteDraft {
-    /// The site of it; `had` is the one that is there.
+    /// Makes the site; `had` is the existing one.
     pub fn make(&self, slug: Slug, had: Option<Site>, now: Time) -> Result<Site, Error> {
         let wrong = |field, says: &dyn std::fmt::Display| Error::Field { field, says: says.to_string() };
         let currency = match (&self.currency, &had) {

@@ -5,13 +5,13 @@
 
 use model::Part;
 
-use crate::intent::{self, Request, Unread};
+use crate::intent::{self, SkillRequest, SkillRequestError};
 use crate::product::VariantChoice;
 use crate::reply::{self, SkillReply};
 use crate::{CartToken, ConfirmationToken, ProductId, Query, Slug, VariantId, coupon};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Skill {
+pub enum StoreSkill {
     ProductSearch,
     StoreInfo,
     OrderStatus,
@@ -23,82 +23,84 @@ pub enum Skill {
 /// The scope to change carts and check them out.
 pub const WRITE_ORDERS: &str = "write:orders";
 
-impl Skill {
-    pub const ALL: [Skill; 6] = [
-        Skill::ProductSearch,
-        Skill::StoreInfo,
-        Skill::OrderStatus,
-        Skill::X402Purchase,
-        Skill::CartManagement,
-        Skill::Checkout,
+impl StoreSkill {
+    pub const ALL: [StoreSkill; 6] = [
+        StoreSkill::ProductSearch,
+        StoreSkill::StoreInfo,
+        StoreSkill::OrderStatus,
+        StoreSkill::X402Purchase,
+        StoreSkill::CartManagement,
+        StoreSkill::Checkout,
     ];
 
     pub fn name(self) -> &'static str {
         match self {
-            Skill::ProductSearch => "product-search",
-            Skill::StoreInfo => "store-info",
-            Skill::OrderStatus => "order-status",
-            Skill::X402Purchase => "x402-purchase",
-            Skill::CartManagement => "cart-management",
-            Skill::Checkout => "checkout",
+            StoreSkill::ProductSearch => "product-search",
+            StoreSkill::StoreInfo => "store-info",
+            StoreSkill::OrderStatus => "order-status",
+            StoreSkill::X402Purchase => "x402-purchase",
+            StoreSkill::CartManagement => "cart-management",
+            StoreSkill::Checkout => "checkout",
         }
     }
 
-    /// By its name, with hyphens or underscores.
-    pub fn from_name(name: &str) -> Option<Skill> {
+    /// Finds a skill by its name, with hyphens or underscores.
+    pub fn from_name(name: &str) -> Option<StoreSkill> {
         let name = name.trim().to_lowercase().replace('_', "-");
-        Skill::ALL.into_iter().find(|skill| skill.name() == name)
+        StoreSkill::ALL.into_iter().find(|skill| skill.name() == name)
     }
 
     pub(crate) fn names() -> String {
-        Skill::ALL.map(Skill::name).join(", ")
+        StoreSkill::ALL.map(StoreSkill::name).join(", ")
     }
 
     /// The scope it needs; `None` is open to all callers.
     pub fn scope(self) -> Option<&'static str> {
         match self {
-            Skill::ProductSearch | Skill::StoreInfo | Skill::OrderStatus | Skill::X402Purchase => None,
-            Skill::CartManagement | Skill::Checkout => Some(WRITE_ORDERS),
+            StoreSkill::ProductSearch | StoreSkill::StoreInfo | StoreSkill::OrderStatus | StoreSkill::X402Purchase => {
+                None
+            }
+            StoreSkill::CartManagement | StoreSkill::Checkout => Some(WRITE_ORDERS),
         }
     }
 
     /// The name of its artifact.
     pub fn artifact(self) -> &'static str {
         match self {
-            Skill::ProductSearch => "search_results",
-            Skill::StoreInfo => "store_info",
-            Skill::OrderStatus => "order_status",
-            Skill::X402Purchase => "x402_purchase_info",
-            Skill::CartManagement => "cart",
-            Skill::Checkout => "checkout",
+            StoreSkill::ProductSearch => "search_results",
+            StoreSkill::StoreInfo => "store_info",
+            StoreSkill::OrderStatus => "order_status",
+            StoreSkill::X402Purchase => "x402_purchase_info",
+            StoreSkill::CartManagement => "cart",
+            StoreSkill::Checkout => "checkout",
         }
     }
 
-    /// For cards: a title, what it does, and a message it understands, with `{site_slug}` where the store's name is.
+    /// Title, description and example message for cards; `{site_slug}` stands for the store's slug.
     pub fn says(self) -> (&'static str, &'static str, &'static str) {
         match self {
-            Skill::ProductSearch => {
+            StoreSkill::ProductSearch => {
                 ("Product search", "Finds products of a store by their words", "Search for hats on store {site_slug}.")
             }
-            Skill::StoreInfo => {
+            StoreSkill::StoreInfo => {
                 ("Store info", "Tells what a store is and where else to find it", "Tell me about store {site_slug}.")
             }
-            Skill::OrderStatus => (
+            StoreSkill::OrderStatus => (
                 "Order status",
                 "Tells what has become of an order, by its confirmation token",
                 "What is the status of order conf_... at store {site_slug}?",
             ),
-            Skill::X402Purchase => (
+            StoreSkill::X402Purchase => (
                 "Purchase by x402",
                 "Tells where and how a product is bought with an HTTP 402 payment",
                 "Buy 2 of product prod_hat on store {site_slug} with x402.",
             ),
-            Skill::CartManagement => (
+            StoreSkill::CartManagement => (
                 "Cart management",
                 "Creates a cart, looks at it and changes what is in it; needs write:orders",
                 "Create a cart on store {site_slug}.",
             ),
-            Skill::Checkout => (
+            StoreSkill::Checkout => (
                 "Checkout",
                 "Sets the goods of a cart aside and tells where to complete the order; needs write:orders",
                 "Check out cart cart_... on store {site_slug}.",
@@ -106,7 +108,7 @@ impl Skill {
         }
     }
 
-    /// That message, about a store of this name.
+    /// The example message with a store's slug.
     pub fn example(self, slug: &str) -> String {
         self.says().2.replace("{site_slug}", slug)
     }
@@ -114,7 +116,7 @@ impl Skill {
 
 /// An action on a cart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Action {
+pub enum CartAction {
     Create,
     Get,
     Add,
@@ -124,23 +126,30 @@ pub enum Action {
     ApplyCoupon,
 }
 
-impl Action {
-    pub const ALL: [Action; 7] =
-        [Action::Create, Action::Get, Action::Add, Action::Update, Action::Remove, Action::Clear, Action::ApplyCoupon];
+impl CartAction {
+    pub const ALL: [CartAction; 7] = [
+        CartAction::Create,
+        CartAction::Get,
+        CartAction::Add,
+        CartAction::Update,
+        CartAction::Remove,
+        CartAction::Clear,
+        CartAction::ApplyCoupon,
+    ];
 
     pub fn name(self) -> &'static str {
         match self {
-            Action::Create => "create",
-            Action::Get => "get",
-            Action::Add => "add",
-            Action::Update => "update",
-            Action::Remove => "remove",
-            Action::Clear => "clear",
-            Action::ApplyCoupon => "apply-coupon",
+            CartAction::Create => "create",
+            CartAction::Get => "get",
+            CartAction::Add => "add",
+            CartAction::Update => "update",
+            CartAction::Remove => "remove",
+            CartAction::Clear => "clear",
+            CartAction::ApplyCoupon => "apply-coupon",
         }
     }
 
-    pub fn from_name(name: &str) -> Option<Action> {
+    pub fn from_name(name: &str) -> Option<CartAction> {
         let name = name.trim().to_lowercase().replace('_', "-");
         let name = match &*name {
             "view" | "show" | "read" => "get",
@@ -151,23 +160,23 @@ impl Action {
             "coupon" | "apply-code" => "apply-coupon",
             name => name,
         };
-        Action::ALL.into_iter().find(|action| action.name() == name)
+        CartAction::ALL.into_iter().find(|action| action.name() == name)
     }
 
     pub(crate) fn names() -> String {
-        Action::ALL.map(Action::name).join(", ")
+        CartAction::ALL.map(CartAction::name).join(", ")
     }
 }
 
 /// The scope that a message needs, if any: known before a task exists. A message whose structured part cannot be read is
 /// refused.
-pub fn needs(parts: &[Part]) -> Result<Option<&'static str>, Unread> {
-    Ok(intent::read(parts)?.skill.and_then(Skill::scope))
+pub fn needs(parts: &[Part]) -> Result<Option<&'static str>, SkillRequestError> {
+    Ok(intent::read(parts)?.skill.and_then(StoreSkill::scope))
 }
 
 /// The work that a request needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Plan {
+pub enum SkillPlan {
     Search {
         site: Slug,
         words: String,
@@ -195,7 +204,7 @@ pub enum Plan {
         cart: CartToken,
         email: Option<String>,
     },
-    /// Nothing: this is the answer.
+    /// No work: the reply is complete.
     Answer(Box<SkillReply>),
 }
 
@@ -211,22 +220,22 @@ pub enum CartPlan {
 }
 
 /// Plans a request, or the question to ask.
-pub fn plan(request: &Request) -> Plan {
+pub fn plan(request: &SkillRequest) -> SkillPlan {
     match planned(request) {
         Ok(plan) => plan,
-        Err(outcome) => Plan::Answer(outcome),
+        Err(outcome) => SkillPlan::Answer(outcome),
     }
 }
 
 /// The field that a request lacks, where the answer to it is a question.
-pub(crate) fn missing(request: &Request) -> Option<&'static str> {
+pub(crate) fn missing(request: &SkillRequest) -> Option<&'static str> {
     match planned(request) {
         Err(outcome) if outcome.ending == reply::Ending::InputRequired => outcome.missing.first().copied(),
         Err(_) | Ok(_) => None,
     }
 }
 
-fn planned(request: &Request) -> Result<Plan, Box<SkillReply>> {
+fn planned(request: &SkillRequest) -> Result<SkillPlan, Box<SkillReply>> {
     let Some(skill) = request.skill else { return Err(Box::new(reply::help(request))) };
     let ask = |field: &'static str, question: &str| Box::new(reply::ask(skill, request, field, question));
     let fail = |words: String| Box::new(reply::failed(skill, request.site_slug.as_deref(), words));
@@ -258,43 +267,46 @@ fn planned(request: &Request) -> Result<Plan, Box<SkillReply>> {
     };
     let which = || Ok::<_, Box<SkillReply>>(VariantChoice { id: variant()?, options: request.variant_options.clone() });
     match skill {
-        Skill::ProductSearch => {
+        StoreSkill::ProductSearch => {
             let site = site()?;
             let words = request.query.clone().unwrap_or_else(|| "*".to_owned());
-            Ok(Plan::Search { site, query: Query::read(&words), words })
+            Ok(SkillPlan::Search { site, query: Query::read(&words), words })
         }
-        Skill::StoreInfo => Ok(Plan::Info { site: site()? }),
-        Skill::OrderStatus => {
+        StoreSkill::StoreInfo => Ok(SkillPlan::Info { site: site()? }),
+        StoreSkill::OrderStatus => {
             let site = site()?;
             let question = "Which order do you mean? Send its confirmation_token; the checkout told it.";
             let token = request.confirmation_token.as_deref().ok_or_else(|| ask("confirmation_token", question))?;
             let token = ConfirmationToken::read(token).ok_or_else(|| fail(reply::NO_ORDER.to_owned()))?;
-            Ok(Plan::Order { site, token })
+            Ok(SkillPlan::Order { site, token })
         }
-        Skill::X402Purchase => {
-            Ok(Plan::Purchase { site: site()?, product: product()?, which: which()?, quantity: quantity(1, Some(1))? })
-        }
-        Skill::CartManagement => {
+        StoreSkill::X402Purchase => Ok(SkillPlan::Purchase {
+            site: site()?,
+            product: product()?,
+            which: which()?,
+            quantity: quantity(1, Some(1))?,
+        }),
+        StoreSkill::CartManagement => {
             let site = site()?;
-            let question = format!("What shall be done with the cart? Send an action: {}.", Action::names());
+            let question = format!("What shall be done with the cart? Send an action: {}.", CartAction::names());
             let act = match request.action.ok_or_else(|| ask("action", &question))? {
-                Action::Create => CartPlan::Create,
-                Action::Get => CartPlan::Get(cart()?),
-                Action::Add => CartPlan::Add {
+                CartAction::Create => CartPlan::Create,
+                CartAction::Get => CartPlan::Get(cart()?),
+                CartAction::Add => CartPlan::Add {
                     cart: cart()?,
                     product: product()?,
                     which: which()?,
                     quantity: quantity(1, Some(1))?,
                 },
-                Action::Update => CartPlan::Update {
+                CartAction::Update => CartPlan::Update {
                     cart: cart()?,
                     product: product()?,
                     variant: variant()?,
                     quantity: quantity(0, None)?,
                 },
-                Action::Remove => CartPlan::Remove { cart: cart()?, product: product()?, variant: variant()? },
-                Action::Clear => CartPlan::Clear(cart()?),
-                Action::ApplyCoupon => {
+                CartAction::Remove => CartPlan::Remove { cart: cart()?, product: product()?, variant: variant()? },
+                CartAction::Clear => CartPlan::Clear(cart()?),
+                CartAction::ApplyCoupon => {
                     let cart = cart()?;
                     let question = "Which coupon? Send its code.";
                     let code = request.code.as_deref().ok_or_else(|| ask("code", question))?;
@@ -302,8 +314,8 @@ fn planned(request: &Request) -> Result<Plan, Box<SkillReply>> {
                     CartPlan::Coupon { cart, code: code.to_string() }
                 }
             };
-            Ok(Plan::Cart { site, act })
+            Ok(SkillPlan::Cart { site, act })
         }
-        Skill::Checkout => Ok(Plan::Checkout { site: site()?, cart: cart()?, email: request.email.clone() }),
+        StoreSkill::Checkout => Ok(SkillPlan::Checkout { site: site()?, cart: cart()?, email: request.email.clone() }),
     }
 }

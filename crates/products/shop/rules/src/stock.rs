@@ -1,9 +1,9 @@
 //! Stock: quantities of units by place. Units move between places and are never created: available, reserved and sold units
-//! are always as many as came in.
+//! sum to the number that came in.
 //!
-//! On a store each place of a unit is an account that cannot be below zero, and a checkout's moves are one entry of the
-//! journal. So the last unit is sold once, however many buyers come at the same time, and no buyer has to try again. The uses
-//! of a coupon are counted in the same way.
+//! In a store each place of a unit is an account that cannot fall below zero, and a checkout's moves are one entry of the
+//! journal. So the last unit is sold once among any number of concurrent buyers, and no buyer has to try again. The uses of a
+//! coupon are counted in the same way.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use uuid::Uuid;
 use crate::{ProductId, Slug, VariantId};
 use ledger::Row;
 
-/// A counted thing.
+/// Something that is counted: a variant of a product, or a coupon.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
@@ -34,23 +34,24 @@ pub enum Unit {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Place {
-    /// Where stock comes from, and what is taken out of it goes to.
+pub enum StockPlace {
+    /// The source of stock that is added, and the destination of stock that is removed.
     Outside,
     Available,
     Reserved,
     Sold,
 }
 
-impl Place {
-    pub const ALL: [Place; 4] = [Place::Outside, Place::Available, Place::Reserved, Place::Sold];
+impl StockPlace {
+    pub const ALL: [StockPlace; 4] =
+        [StockPlace::Outside, StockPlace::Available, StockPlace::Reserved, StockPlace::Sold];
 
     fn letter(self) -> &'static str {
         match self {
-            Place::Outside => "o",
-            Place::Available => "a",
-            Place::Reserved => "r",
-            Place::Sold => "s",
+            StockPlace::Outside => "o",
+            StockPlace::Available => "a",
+            StockPlace::Reserved => "r",
+            StockPlace::Sold => "s",
         }
     }
 }
@@ -60,7 +61,7 @@ pub const ACCOUNTS: &str = "stock\u{1f}";
 
 impl Unit {
     /// The account of a place.
-    pub fn account(&self, place: Place) -> Arc<str> {
+    pub fn account(&self, place: StockPlace) -> Arc<str> {
         let place = place.letter();
         match self {
             Unit::Variant { site, product, variant } => {
@@ -71,7 +72,7 @@ impl Unit {
     }
 
     /// The unit and place of an account, if it is one of stock.
-    pub fn of_account(account: &str) -> Option<(Unit, Place)> {
+    pub fn of_account(account: &str) -> Option<(Unit, StockPlace)> {
         let mut parts = account.strip_prefix(ACCOUNTS)?.split('\u{1f}');
         let unit = match parts.next()? {
             "v" => Unit::Variant {
@@ -83,25 +84,25 @@ impl Unit {
             _ => return None,
         };
         let letter = parts.next()?;
-        let place = Place::ALL.into_iter().find(|place| place.letter() == letter)?;
+        let place = StockPlace::ALL.into_iter().find(|place| place.letter() == letter)?;
         parts.next().is_none().then_some((unit, place))
     }
 }
 
-/// So many of something from here to there.
+/// A quantity of a unit that moves between two places. Stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Move {
     #[serde(rename = "u")]
     pub unit: Unit,
     #[serde(rename = "f")]
-    pub from: Place,
+    pub from: StockPlace,
     #[serde(rename = "t")]
-    pub to: Place,
+    pub to: StockPlace,
     #[serde(rename = "n")]
     pub quantity: u64,
 }
 
-/// Moves that happen together, under a name that is derived from their subject, so that they never happen twice.
+/// Moves that happen together. The name is derived from their subject, so that they are posted at most once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Moves {
     #[serde(rename = "i")]
@@ -118,7 +119,7 @@ impl Moves {
         Moves { name: name.into(), moves }
     }
 
-    /// As the journal takes it; `None` where nothing moves.
+    /// The journal entry; `None` if nothing moves.
     pub fn entry(&self, at: Time) -> Option<Entry> {
         let mut postings: Vec<Posting> = Vec::with_capacity(self.moves.len() * 2);
         for Move { unit, from, to, quantity } in &self.moves {
@@ -128,7 +129,7 @@ impl Moves {
                 match postings.iter_mut().find(|known| known.account == account) {
                     Some(known) => known.amount = known.amount.saturating_add(amount),
                     None => {
-                        let floor = (place != Place::Outside).then_some(0);
+                        let floor = (place != StockPlace::Outside).then_some(0);
                         postings.push(Posting { account, amount, floor });
                     }
                 }
@@ -160,7 +161,7 @@ mod tests {
     #[test]
     fn an_account_tells_what_it_is_of() {
         for unit in [hats(), Unit::Coupon { site: "acme".into(), code: "TEN".into() }] {
-            for place in Place::ALL {
+            for place in StockPlace::ALL {
                 assert_eq!(Unit::of_account(&unit.account(place)), Some((unit.clone(), place)));
             }
         }
@@ -172,14 +173,18 @@ mod tests {
     #[test]
     fn moves_make_an_entry_that_any_store_takes() {
         let one = |from, to, quantity| Move { unit: hats(), from, to, quantity };
-        let moves = vec![one(Place::Available, Place::Reserved, 2), one(Place::Available, Place::Reserved, 1)];
+        let moves = vec![
+            one(StockPlace::Available, StockPlace::Reserved, 2),
+            one(StockPlace::Available, StockPlace::Reserved, 1),
+        ];
         let entry = Moves::new("cs_1/reserve", moves).entry(Time(5)).unwrap();
         assert_eq!(entry.mistake(), None);
         assert_eq!(entry.postings.iter().map(|p| p.amount).collect::<Vec<_>>(), [-3, 3]);
         assert!(entry.postings.iter().all(|posting| posting.floor == Some(0)));
         assert_ne!(entry.id, Moves::new("cs_1/end", Vec::new()).id());
         assert_eq!(Moves::new("nothing", Vec::new()).entry(Time(5)), None);
-        let there_and_back = vec![one(Place::Available, Place::Sold, 2), one(Place::Sold, Place::Available, 2)];
+        let there_and_back =
+            vec![one(StockPlace::Available, StockPlace::Sold, 2), one(StockPlace::Sold, StockPlace::Available, 2)];
         assert_eq!(Moves::new("nothing", there_and_back).entry(Time(5)), None);
     }
 }

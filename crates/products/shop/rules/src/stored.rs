@@ -1,4 +1,4 @@
-//! The shop's rows, kept as the market's are: a version byte and that version's encoding.
+//! The stored form of the shop's rows: a version byte and the encoding of that version.
 
 use ledger::Row;
 

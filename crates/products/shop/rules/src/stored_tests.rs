@@ -1,4 +1,4 @@
-//! Rows of version 1 are read for ever: the golden file has one of each, as the first release with shops wrote them.
+//! Rows of version 1 stay readable: the golden file has one of each, as the first release with shops wrote them.
 
 use std::fmt::Write;
 
@@ -22,19 +22,19 @@ fn golden() -> String {
     let coupon = Coupon {
         site: site.slug.clone(),
         code: "TEN".into(),
-        off: Off::Percent(Rate::TENTH),
+        off: Discount::Percent(Rate::TENTH),
         least: Minor(100),
         limit: Some(3),
         expires_at: Some(Time(NOW.0 + 1)),
     };
-    let amount = Coupon { off: Off::Amount(Minor(5)), limit: None, expires_at: None, ..coupon.clone() };
-    let rules = Rules::default();
+    let amount = Coupon { off: Discount::Amount(Minor(5)), limit: None, expires_at: None, ..coupon.clone() };
+    let rules = ShopRules::default();
     let product = hat();
     let item = product.item(&product.variants[0], 2);
     let cart = Cart::open(&site, NOW, &rules)
-        .act(Act::Add { item, left: None }, NOW, &rules)
-        .and_then(|cart| cart.act(Act::Coupon(coupon.clone()), NOW, &rules))
-        .and_then(|cart| cart.act(Act::Email("ada@example.com".into()), NOW, &rules))
+        .act(CartAct::Add { item, left: None }, NOW, &rules)
+        .and_then(|cart| cart.act(CartAct::Coupon(coupon.clone()), NOW, &rules))
+        .and_then(|cart| cart.act(CartAct::Email("ada@example.com".into()), NOW, &rules))
         .unwrap();
     let token = ConfirmationToken::draw([2; 20]);
     let products = [product];

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::site::SiteTerms;
 use crate::{Coupon, Currency, Error, Item, Minor};
 
-/// `total = subtotal - discount + shipping + tax`, and none of them is below zero.
+/// `total = subtotal - discount + shipping + tax`; none of them is negative.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Totals {
     pub subtotal: Minor,
@@ -18,7 +18,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// A coupon that is not good (any more) takes nothing off.
+    /// Computes the totals. A coupon that is not valid gives no discount.
     pub fn of(
         items: &[Item],
         coupon: Option<&Coupon>,

@@ -1,11 +1,11 @@
-//! The shop's things as JSON, in the words of its storefront. Artifacts and REST show the same.
+//! JSON views of the shop's data, for REST responses and for artifacts of the store agent.
 
 use serde_json::{Map, Value, json};
 
 use crate::checkout::Session;
 use crate::{Cart, CartToken, Currency, Item, Minor, Order, Product, Site, Totals};
 
-/// A product, and what is left of each of its variants; `None` where that is not counted.
+/// A product and the available stock of each variant; `None` if the variant's stock is not counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stocked<'a> {
     pub product: &'a Product,
@@ -42,7 +42,7 @@ fn options(options: &[(std::sync::Arc<str>, std::sync::Arc<str>)]) -> Value {
     Value::Object(options.iter().map(|(name, value)| (name.to_string(), Value::from(&**value))).collect())
 }
 
-/// A product; `base` is what addresses of this server begin with.
+/// A product; `base` is the base URL of the server.
 pub fn product(site: &Site, base: &str, stocked: &Stocked<'_>) -> Value {
     let product = stocked.product;
     let variants = product.variants.iter().zip(&stocked.left).map(|(variant, left)| {
@@ -113,7 +113,7 @@ pub fn cart(cart: &Cart, token: &CartToken, sums: &Totals) -> Value {
     })
 }
 
-/// A checkout; with its token and the address of its completion for the buyer who began it.
+/// A checkout; `secret` is its token and the address of its page, for the buyer who began it.
 pub fn session(session: &Session, secret: Option<(&str, &str)>) -> Value {
     let mut shown = json!({
         "id": session.id,
@@ -132,7 +132,7 @@ pub fn session(session: &Session, secret: Option<(&str, &str)>) -> Value {
     shown
 }
 
-/// An order; `products` are those of its lines that are still there, for what they show and what is fetched.
+/// An order; `products` are those of its lines that still exist, for media and downloads.
 pub fn order(order: &Order, products: &[Product]) -> Value {
     let lines = order.lines.iter().map(|line| {
         let mut shown = item(&order.currency, &line.item);
@@ -145,7 +145,7 @@ pub fn order(order: &Order, products: &[Product]) -> Value {
     let media = products.iter().filter(of).flat_map(|product| {
         product.media.iter().map(|media| json!({"product_id": product.id, "url": media.url, "alt": media.alt}))
     });
-    // Returned goods are not downloaded any more.
+    // Without a payment there are no downloads.
     let downloads = products.iter().filter(of).filter(|product| product.digital && order.is_earned());
     let downloads = downloads.flat_map(|product| {
         product.downloads.iter().map(|url| json!({"product_id": product.id, "name": product.name, "url": url}))

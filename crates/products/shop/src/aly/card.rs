@@ -1,58 +1,58 @@
-//! The card: the platform's, or that of one shop whose host was asked.
+//! The agent card: of the platform, or of the shop that the request's host belongs to.
 
 use serde_json::{Map, Value, json};
 
 use super::{SCOPES, VERSION};
 
-/// What a card tells.
+/// Data of a card.
 #[derive(Clone, Debug)]
-pub struct Facts<'a> {
-    /// Where the mount is: what stands before `/api/a2a`.
+pub struct StoreCardFacts<'a> {
+    /// Base URL of the mount: the part before `/api/a2a`.
     pub base: &'a str,
-    /// Where tokens are asked for: the origin, whatever the mount.
+    /// Issuer of tokens: the origin, for every mount.
     pub issuer: &'a str,
-    /// The platform, or what it is that shops are at.
+    /// Name of the platform.
     pub platform: &'a str,
     pub description: &'a str,
     pub version: &'a str,
-    /// The one whose card it is; without one it is the platform's.
-    pub shop: Option<Shop<'a>>,
+    /// The shop whose card it is; `None` for the platform's card.
+    pub shop: Option<CardShop<'a>>,
     pub documentation_url: Option<&'a str>,
     pub streaming: bool,
     pub push: bool,
-    pub skills: Vec<Skill<'a>>,
+    pub skills: Vec<CardSkill<'a>>,
 }
 
-/// A shop, as its card calls it.
+/// Data of a shop on its card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shop<'a> {
+pub struct CardShop<'a> {
     pub slug: &'a str,
     pub title: &'a str,
-    /// The host it was asked under.
+    /// The host of the request.
     pub host: &'a str,
     pub description: Option<&'a str>,
 }
 
-/// What the agent can do.
+/// A skill on the card.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Skill<'a> {
+pub struct CardSkill<'a> {
     pub id: &'a str,
     pub name: &'a str,
     pub description: &'a str,
     pub tags: &'a [String],
-    /// `{site_slug}` in one stands for a shop: on a shop's card its own slug is there, on the platform's any.
+    /// Example messages. `{site_slug}` is replaced by the shop's slug, or by a sample slug on the platform's card.
     pub examples: Vec<&'a str>,
-    /// The scope a caller's token needs, where it needs one.
+    /// The scope that a caller's token needs, if any.
     pub scope: Option<&'a str>,
 }
 
-/// Media types, by default and of every skill.
+/// Default media types, and those of every skill.
 const MODES: [&str; 2] = ["text/plain", "application/json"];
-/// What `{site_slug}` is where no shop is meant.
+/// The sample slug on the platform's card.
 const ANY_SHOP: &str = "my-store";
 
-pub fn card(facts: &Facts<'_>) -> Value {
-    let Facts { base, issuer, platform, .. } = facts;
+pub fn card(facts: &StoreCardFacts<'_>) -> Value {
+    let StoreCardFacts { base, issuer, platform, .. } = facts;
     let url = format!("{base}/api/a2a");
     let slug = facts.shop.map_or(ANY_SHOP, |shop| shop.slug);
     let skills = facts.skills.iter().map(|skill| {

@@ -1,5 +1,5 @@
-//! Requests into calls. The shapes are those of 1.0, with every spelling a member of its own: where a request has both, the
-//! one in camelCase counts. What 1.0 has and the product does not wire is read and has no effect.
+//! Decoding of requests. The shapes are those of A2A 1.0, and every spelling is a member of its own: where a request has
+//! both, the one in camelCase counts. Members of 1.0 that Aly does not support are read and have no effect.
 
 use model::{Call, Fault, Kind, Limits, List as Listing, PushCall, Send, Wait};
 use serde_json::value::RawValue;
@@ -11,7 +11,7 @@ use dialects::kit::shape::{self, Any, Int, List, Name, Object, Text, shape};
 use dialects::kit::v1::{self, shapes as v1_shapes};
 pub use dialects::wire::Decoded;
 
-/// The methods: those of 1.0, but for the extended card, which the product does not have.
+/// The methods: those of A2A 1.0 without the extended card, which Aly does not have.
 pub const METHODS: &[&str] = &[
     "SendMessage",
     "SendStreamingMessage",
@@ -34,7 +34,7 @@ shape! {
 }
 
 shape! {
-    /// History, waiting and modes of output are not wired.
+    /// History length, blocking and output modes have no effect.
     pub(crate) struct Configuration ("an object") {
         push: Option<PushParams<'a>> = "taskPushNotificationConfig",
         push_snake: Option<PushParams<'a>> = "task_push_notification_config",
@@ -42,7 +42,7 @@ shape! {
 }
 
 shape! {
-    /// The task a message names is of no interest: every message opens one of its own.
+    /// The task id of a message is ignored: every message opens a new task.
     pub(crate) struct Message ("a message object") {
         message_id: Option<Text<'a>> = "messageId",
         message_id_snake: Option<Text<'a>> = "message_id",
@@ -58,7 +58,7 @@ shape! {
 }
 
 shape! {
-    /// A `kind` or `type` that says the same again is skipped, as anything unknown is.
+    /// `kind` and `type` are redundant and skipped, like unknown members.
     pub(crate) struct Part ("a part object") {
         text: Option<Text<'a>> = "text",
         raw: Option<Text<'a>> = "raw",
@@ -81,7 +81,7 @@ shape! {
 }
 
 shape! {
-    /// A status, a time, a history length and whether artifacts are wanted are not wired.
+    /// The filters by status and time, the history length and the choice of artifacts have no effect.
     pub(crate) struct ListParams ("an object") {
         context_id: Option<Text<'a>> = "contextId",
         context_id_snake: Option<Text<'a>> = "context_id",
@@ -95,7 +95,7 @@ shape! {
 }
 
 shape! {
-    /// A config to be registered.
+    /// A push config to register.
     pub(crate) struct PushParams ("an object") {
         id: Option<Text<'a>> = "id",
         task_id: Option<Text<'a>> = "taskId",
@@ -107,7 +107,7 @@ shape! {
 }
 
 shape! {
-    /// A config, or all of them, of a task.
+    /// One push config of a task, or all.
     pub(crate) struct PushQuery ("an object") {
         task_id: Option<Text<'a>> = "taskId",
         task_id_snake: Option<Text<'a>> = "task_id",
@@ -121,7 +121,7 @@ shape! {
     }
 }
 
-/// Makes a call of a method and its params. Tasks are named by their own ids in it.
+/// Decodes a method and its params. The call names tasks by their own ids.
 pub fn decode(method: &str, params: Option<&RawValue>, limits: &Limits) -> Result<Decoded, Fault> {
     let text = params.map_or("{}", RawValue::get);
     let whole = "params";
@@ -159,7 +159,7 @@ pub fn decode(method: &str, params: Option<&RawValue>, limits: &Limits) -> Resul
     Ok(Decoded::plain(call))
 }
 
-/// A send, of the text of its params: it opens a task, and waits for its end.
+/// Decodes the params of a send, which opens a task and waits for its end.
 pub(super) fn sent(text: &str, whole: &'static str, limits: &Limits) -> Result<Send, Fault> {
     let SendParams { message, configuration, metadata } = shape::read(text, whole)?;
     let push = configuration.and_then(|configuration| configuration.push.or(configuration.push_snake));
@@ -212,7 +212,7 @@ fn task_id(params: TaskParams<'_>, limits: &Limits) -> Result<String, Fault> {
     required_id(id, "id", limits).map(|id| own_id(&id))
 }
 
-/// A list, whatever names its size and its place come under.
+/// Decodes the params of a list, in all spellings of page size and page token.
 pub(super) fn list(params: ListParams<'_>, limits: &Limits) -> Result<Call, Fault> {
     let most = MOST_ON_A_PAGE.min(limits.page_size);
     let size = params.page_size.or(params.page_size_snake).or(params.limit);
@@ -245,7 +245,7 @@ pub(super) fn push_create(params: PushParams<'_>, limits: &Limits) -> Result<Cal
 fn push_named(params: PushQuery<'_>, limits: &Limits) -> Result<(String, String), Fault> {
     let task = required_id(params.task_id.or(params.task_id_snake), "taskId", limits)?;
     let id = params.id.or(params.config_id).or(params.config_id_snake);
-    // It may be an address, which is longer than any id; none that is kept is as long as this.
+    // The id may be a URL, which is longer than other ids; every stored id is shorter than this limit.
     let Some(id) = id.map(Text::into_string).filter(|id| !id.is_empty()) else {
         return Err(Fault::params("id", "id is missing: give the config's id, or its url"));
     };

@@ -1,5 +1,5 @@
-//! Tasks, lists and frames. Parts, messages and artifacts are 1.0's; a task always tells its history, artifacts and
-//! metadata, also where there are none.
+//! Tasks, lists and stream frames. Parts, messages and artifacts are those of A2A 1.0; a task always has the members
+//! `history`, `artifacts` and `metadata`, also where they are empty.
 
 use model::{Artifact, Body, Event, Message, PushConfig, State, Task};
 
@@ -8,14 +8,14 @@ use dialects::framing::json::{Encoded, Writer};
 use dialects::kit::{shown_status, v1};
 use dialects::wire::{DisplayId, Head, Page, TaskView};
 
-/// A bare task.
+/// A task without an envelope.
 pub(super) fn task(w: &mut Writer, task: &Task, head: &Head<'_>, view: &TaskView) {
     let (state, said, at) = shown_status(task);
     w.begin_object();
     head.id.write(w.key("id"));
     w.key("contextId").string(task.context.as_str());
     v1::status(w.key("status"), head, state, said, at);
-    // What the agent said last is the last message of the conversation, too.
+    // The message of the status is also the last message of the history.
     let last = said.filter(|said| task.history.last().is_none_or(|known| known.id != said.id));
     let newest = view.history.unwrap_or(HISTORY).min(HISTORY).saturating_sub(u32::from(last.is_some()));
     w.key("history").begin_array();
@@ -36,7 +36,7 @@ pub(super) fn task(w: &mut Writer, task: &Task, head: &Head<'_>, view: &TaskView
     w.end_object();
 }
 
-/// A task that was answered by a message: done, with that as its last word.
+/// A message that the agent replied with, as a completed task whose status has the message.
 pub(super) fn replied(w: &mut Writer, said: &Message, head: &Head<'_>) {
     w.begin_object();
     head.id.write(w.key("id"));
@@ -50,7 +50,7 @@ pub(super) fn replied(w: &mut Writer, said: &Message, head: &Head<'_>) {
     w.end_object();
 }
 
-/// The same as the one frame of a stream.
+/// The same as the only frame of a stream.
 pub(super) fn replied_update(w: &mut Writer, said: &Message, head: &Head<'_>) {
     begin_update(w, "statusUpdate", head);
     done(w.key("status"), said, head);
@@ -78,8 +78,8 @@ pub(super) fn list(w: &mut Writer, page: &Page<'_>) {
     w.end_object();
 }
 
-/// How a stream begins: with the status, where there is more to say than that a task is there, and with what was made so
-/// far. Where nothing follows, the status is the last word.
+/// The first frames of a stream: the status, unless the task is only submitted, and the artifacts so far. For a settled
+/// task the status comes last, because no frame follows.
 pub(super) fn begun(task: &Task, head: &Head<'_>) -> Vec<Encoded> {
     let (state, said, at) = shown_status(task);
     let status = || {

@@ -1,9 +1,9 @@
-//! Aly's endpoints: a store agent at `/api/a2a`, by JSON-RPC and by HTTP+JSON, and the same below `/aly`.
+//! Aly's endpoint: the store agent at `/api/a2a`, by JSON-RPC and by HTTP+JSON, and the same below `/aly`.
 //!
-//! The wire is [`crate::aly`]'s. Here is who may do what: anybody may send what needs no scope, and everything else is
-//! for API keys and access tokens of a workspace ([`crate::oauth`]), which is the task's tenant. Whoever may not have what a
-//! message asks for is told so before there is a task. And here are the product's rules for push configs: how many, where
-//! to, found by their address, and none once a task has settled.
+//! [`crate::aly`] has the encoding; this module has permissions and push configs. Every caller may send a message that needs
+//! no scope; all else needs an API key or access token of a workspace ([`crate::oauth`]), which is the task's tenant. The
+//! permission is checked before a task exists. Push configs have a maximum number and a restricted URL, can be named by their
+//! URL, and end with their task.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use url::{Host, Url};
 
 use crate::ShopEndpoint;
 use crate::oauth::{Oauth, covers, endpoints};
-use crate::{Aly, ShopService};
+use crate::{ShopService, StoreAgentSettings};
 use gateway::front::{
     A2A_VERSION, CallContext, Done, EffectiveCall, Gate, RequestLog, into_body, rest, sign, stream, terms,
 };
@@ -36,15 +36,15 @@ use web::body::{Response, ResponseBody};
 use web::credentials::bearer;
 use web::response::{json, not_allowed};
 
-/// What would stop the endpoints from being served.
-pub fn check(aly: &Aly, settings: &Settings) -> Result<(), settings::Error> {
+/// Checks that the store agent is among the agents.
+pub fn check(aly: &StoreAgentSettings, settings: &Settings) -> Result<(), settings::Error> {
     if settings.agents.contains(&aly.agent) {
         return Ok(());
     }
     Err(settings::Error(format!("aly: there is no agent {:?} to be the store agent", aly.agent)))
 }
 
-/// A request at `/api/a2a` or below it.
+/// Answers a request at `/api/a2a` or below it.
 pub(crate) async fn answer(
     server: &Arc<Server>,
     below: &str,
@@ -53,32 +53,34 @@ pub(crate) async fn answer(
     log: &mut RequestLog,
 ) -> Response {
     log.dialect = aly::NAME;
-    let Some(desk) = Desk::open(server, head) else { return rest::nothing_at(head.uri.path(), head, log) };
-    log.agent = Some(desk.mounted.agent.clone());
+    let Some(request) = StoreAgentRequest::open(server, head) else {
+        return rest::nothing_at(head.uri.path(), head, log);
+    };
+    log.agent = Some(request.mounted.agent.clone());
     let response = match below {
         "" | "/" if head.method != Method::POST => not_allowed("POST"),
         "" | "/" => {
             if let Err(fault) = web::headers::check_media_type(&head.headers) {
-                let mut response = Box::pin(desk.rpc(Err(fault), log)).await;
+                let mut response = Box::pin(request.rpc(Err(fault), log)).await;
                 *response.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
                 return signed(response);
             }
             let body = intake::read(server, head, body, None, Gate::Product(&ShopEndpoint::Agent(below)), log).await;
-            Box::pin(desk.rpc(body, log)).await
+            Box::pin(request.rpc(body, log)).await
         }
         below => {
             let mut operation = Operation::Unknown;
-            match Box::pin(desk.rest(below, body, log, &mut operation)).await {
+            match Box::pin(request.rest(below, body, log, &mut operation)).await {
                 Ok(response) => response,
-                Err(fault) => desk.rest_fault(&fault, operation, log),
+                Err(fault) => request.rest_fault(&fault, operation, log),
             }
         }
     };
     signed(response)
 }
 
-/// What is not even read.
-pub(crate) fn turned_away(
+/// Answers a request whose body was refused before it was read.
+pub(crate) fn answer_unread(
     server: &Arc<Server>,
     below: &str,
     head: &request::Parts,
@@ -86,36 +88,38 @@ pub(crate) fn turned_away(
     log: &mut RequestLog,
 ) -> Response {
     log.dialect = aly::NAME;
-    let Some(desk) = Desk::open(server, head) else { return rest::nothing_at(head.uri.path(), head, log) };
+    let Some(request) = StoreAgentRequest::open(server, head) else {
+        return rest::nothing_at(head.uri.path(), head, log);
+    };
     signed(match below {
         "" | "/" => rpc_fault(&OwnedId::NULL, fault, Operation::Unknown, log),
-        _ => desk.rest_fault(fault, Operation::Unknown, log),
+        _ => request.rest_fault(fault, Operation::Unknown, log),
     })
 }
 
-/// Where one request is dealt with.
-struct Desk<'a> {
+/// A request to the store agent, with the parts of the server that handle it.
+struct StoreAgentRequest<'a> {
     server: &'a Arc<Server>,
-    aly: &'a Aly,
+    aly: &'a StoreAgentSettings,
     oauth: &'a Oauth,
     mounted: &'a Mounted,
     head: &'a request::Parts,
 }
 
-/// What a caller shows.
-pub(crate) enum Shown {
+/// The credential of a request.
+pub(crate) enum PresentedCredential {
     Nothing,
-    /// A token of a person's session in a browser: it is nobody here.
+    /// The token of a browser session, which identifies no caller of the store agent.
     Session,
     Caller(Arc<Caller>),
 }
 
-impl<'a> Desk<'a> {
-    fn open(server: &'a Arc<Server>, head: &'a request::Parts) -> Option<Desk<'a>> {
+impl<'a> StoreAgentRequest<'a> {
+    fn open(server: &'a Arc<Server>, head: &'a request::Parts) -> Option<StoreAgentRequest<'a>> {
         let service = ShopService::of(server)?;
         let (aly, oauth) = (&service.settings, service.oauth());
         let mounted = server.mounts.agent(&aly.agent)?;
-        Some(Desk { server, aly, oauth, mounted, head })
+        Some(StoreAgentRequest { server, aly, oauth, mounted, head })
     }
 
     async fn rpc(&self, body: Result<Bytes, Fault>, log: &mut RequestLog) -> Response {
@@ -124,14 +128,14 @@ impl<'a> Desk<'a> {
             Ok(body) => body,
             Err(fault) => {
                 let mut response = rpc_fault(&OwnedId::NULL, &fault, Operation::Unknown, log);
-                // A body that never came whole is HTTP's own trouble.
+                // An incomplete body is an error of HTTP.
                 if fault.kind == Kind::InvalidRequest && fault.cause.is_some() {
                     *response.status_mut() = StatusCode::BAD_REQUEST;
                 }
                 return response;
             }
         };
-        // It is text: the scan has seen to that.
+        // The scan has checked that the body is UTF-8.
         let request = match jsonrpc::read(std::str::from_utf8(&body).unwrap_or_default()) {
             Ok(request) => request,
             Err(Unreadable { id, fault, .. }) => return rpc_fault(&id, &fault, Operation::Unknown, log),
@@ -141,7 +145,7 @@ impl<'a> Desk<'a> {
             Ok(response) => response,
             Err(fault) => rpc_fault(&request.id, &fault, operation, log),
         };
-        // Nobody waits for it; what HTTP has to say is said all the same.
+        // A notification has no JSON-RPC response; the HTTP status stays.
         if request.is_notification {
             *response.body_mut() = ResponseBody::empty();
             response.headers_mut().remove(CONTENT_TYPE);
@@ -161,8 +165,8 @@ impl<'a> Desk<'a> {
         let limits = self.server.engine.limits();
         let known = METHODS.contains(&&*request.method);
         let is_send = matches!(&*request.method, "SendMessage" | "SendStreamingMessage");
-        // What exists is for those who may ask; what does not exist is told to everybody.
-        let shown = if known { self.who(is_send, log).await? } else { Shown::Nothing };
+        // Known methods require permission; an unknown method is reported to every caller.
+        let shown = if known { self.identify_caller(is_send, log).await? } else { PresentedCredential::Nothing };
         let decoded = WIRE.decode_rpc(&request.method, request.params, limits)?;
         *operation = Operation::from(&decoded.call);
         let params = request.params.map_or("", |params| params.get());
@@ -190,7 +194,7 @@ impl<'a> Desk<'a> {
         operation: &mut Operation,
     ) -> Result<Response, Fault> {
         let (server, head, limits) = (self.server, self.head, self.server.engine.limits());
-        // HEAD asks for what GET would say; hyper leaves the body away.
+        // HEAD is handled as GET; hyper omits the body.
         let verb = if head.method == Method::HEAD { "GET" } else { head.method.as_str() };
         let route = WIRE.route(verb, below, head.uri.query())?;
         if head.method == Method::HEAD && route.is_stream() {
@@ -198,14 +202,14 @@ impl<'a> Desk<'a> {
         }
         let asked_for = route.operation();
         let is_send = matches!(asked_for, Operation::Send | Operation::Stream);
-        let shown = self.who(is_send, log).await?;
+        let shown = self.identify_caller(is_send, log).await?;
         let body = if route.reads_body() {
             web::headers::check_media_type(&head.headers)?;
             intake::read(server, head, body, None, Gate::Open, log).await?
         } else {
             Bytes::new()
         };
-        // A cancel and a subscription say nothing that the path does not.
+        // The body of a cancel or a subscription adds nothing to the path.
         let reads = is_send || asked_for == Operation::PushCreate;
         let text = if reads { scan::scan(&body, limits.json_depth)? } else { "" };
         let decoded = route.decode(text, limits)?;
@@ -222,9 +226,9 @@ impl<'a> Desk<'a> {
         })
     }
 
-    /// Who is calling, within the limits of calls. Whoever shows a key or a token wants to be somebody: a wrong one is
-    /// refused also where none is needed. A session's token is no such thing.
-    async fn who(&self, is_send: bool, log: &mut RequestLog) -> Result<Shown, Fault> {
+    /// Identifies the caller and applies the rate limits. An invalid key or token is rejected also where none is needed; the
+    /// token of a browser session counts as no credential.
+    async fn identify_caller(&self, is_send: bool, log: &mut RequestLog) -> Result<PresentedCredential, Fault> {
         let throttle = self.server.throttle.as_ref();
         let shown = match identify(self.server, self.oauth, &self.head.headers).await {
             Ok(shown) => shown,
@@ -236,13 +240,15 @@ impl<'a> Desk<'a> {
             }
         };
         let caller = match &shown {
-            Shown::Caller(caller) => caller,
-            // Where the operator wants everybody to be known, nothing is public.
-            Shown::Nothing | Shown::Session if is_send && !is_closed(self.server, self.mounted) => {
+            PresentedCredential::Caller(caller) => caller,
+            // Where the operator requires authentication, no operation is public.
+            PresentedCredential::Nothing | PresentedCredential::Session
+                if is_send && !is_closed(self.server, self.mounted) =>
+            {
                 self.server.callers.anonymous()
             }
-            Shown::Nothing => return Err(nobody("authentication is required")),
-            Shown::Session => return Err(nobody("a browser session's token is not taken here")),
+            PresentedCredential::Nothing => return Err(unauthenticated("authentication is required")),
+            PresentedCredential::Session => return Err(unauthenticated("a browser session's token is not taken here")),
         };
         log.caller = Some(caller.name.clone());
         if let Some(throttle) = throttle {
@@ -251,27 +257,29 @@ impl<'a> Desk<'a> {
         Ok(shown)
     }
 
-    /// Carries out a call for whoever shows this, and says in whose workspace.
+    /// Performs a call; also returns the tenant of its task.
     async fn perform(
         &self,
-        shown: Shown,
+        shown: PresentedCredential,
         mut effective: EffectiveCall,
         body: &[u8],
         log: &mut RequestLog,
     ) -> Result<(CallContext<'a>, Done, Arc<str>), Fault> {
         let caller = match (shown, sent(&mut effective.call)) {
-            (Shown::Caller(caller), Some(send)) => {
+            (PresentedCredential::Caller(caller), Some(send)) => {
                 self.admit(send, Some(&caller)).await?;
                 caller
             }
-            (Shown::Caller(caller), None) => caller,
-            (Shown::Nothing | Shown::Session, Some(send)) => {
+            (PresentedCredential::Caller(caller), None) => caller,
+            (PresentedCredential::Nothing | PresentedCredential::Session, Some(send)) => {
                 let needs = self.admit(send, None).await?;
                 let nobody = Caller::anonymous();
                 let tenant = needs.workspace.unwrap_or_else(|| nobody.tenant.clone());
                 Arc::new(Caller { tenant, ..nobody })
             }
-            (Shown::Nothing | Shown::Session, None) => return Err(nobody("authentication is required")),
+            (PresentedCredential::Nothing | PresentedCredential::Session, None) => {
+                return Err(unauthenticated("authentication is required"));
+            }
         };
         let asked = CallContext {
             server: self.server,
@@ -292,13 +300,13 @@ impl<'a> Desk<'a> {
         Ok((asked, done, tenant))
     }
 
-    /// Whether somebody may send this. What the task needs and the message leaves out is added to it.
+    /// Checks the permission to send a message, and adds a context id if it has none.
     async fn admit(&self, send: &mut Send, caller: Option<&Caller>) -> Result<Needs, Fault> {
-        // A message here always opens a task.
+        // A message to this endpoint always opens a task.
         let needs = admit(self.aly, send, caller, None).await?;
         if let Some(config) = &send.push {
             if caller.is_none() {
-                return Err(nobody("push configs need a token of the workspace"));
+                return Err(unauthenticated("push configs need a token of the workspace"));
             }
             check_url(config).map_err(|fault| Fault { kind: Kind::PushNotSupported, ..fault })?;
         }
@@ -308,8 +316,8 @@ impl<'a> Desk<'a> {
         Ok(needs)
     }
 
-    /// Push configs by the product's rules. A settled task has none: what was still to be told is told, and then the engine
-    /// removes them, as the dialect wants it. Until then they are not shown.
+    /// Push configs by Aly's rules. A settled task has none: the engine removes them after the last delivery
+    /// (`clears_push`), and until then they are hidden.
     async fn push(&self, place: &CallScope, call: PushCall) -> Result<PushAnswer, Fault> {
         let engine = &self.server.engine;
         let task = match &call {
@@ -335,15 +343,15 @@ impl<'a> Desk<'a> {
                 Ok(PushAnswer::List { configs: Vec::new(), next_page_token: String::new() })
             }
             PushCall::List { .. } => engine.push(place, call).await,
-            PushCall::Get { .. } | PushCall::Delete { .. } if settled => Err(no_config()),
+            PushCall::Get { .. } | PushCall::Delete { .. } if settled => Err(config_not_found()),
             PushCall::Get { id, .. } => {
                 let found = named(self.configs(place, &task).await?, &id);
-                found.into_iter().next().map(PushAnswer::Config).ok_or_else(no_config)
+                found.into_iter().next().map(PushAnswer::Config).ok_or_else(config_not_found)
             }
             PushCall::Delete { id, .. } => {
                 let found = named(self.configs(place, &task).await?, &id);
                 if found.is_empty() {
-                    return Err(no_config());
+                    return Err(config_not_found());
                 }
                 for id in found.into_iter().filter_map(|config| config.id) {
                     engine.push(place, PushCall::Delete { task: task.clone(), id }).await?;
@@ -353,7 +361,7 @@ impl<'a> Desk<'a> {
         }
     }
 
-    /// All configs of a task; there are never more than a page of them.
+    /// All push configs of a task; they fit on one page.
     async fn configs(&self, place: &CallScope, task: &str) -> Result<Vec<PushConfig>, Fault> {
         let page_size = Some(self.server.engine.limits().page_size);
         let call = PushCall::List { task: task.to_owned(), page_size, page_token: None };
@@ -363,7 +371,7 @@ impl<'a> Desk<'a> {
         }
     }
 
-    /// A fault as an HTTP status and the product's body.
+    /// A fault as an HTTP+JSON response.
     fn rest_fault(&self, fault: &Fault, operation: Operation, log: &mut RequestLog) -> Response {
         log.fault(fault);
         let (status, encoded) = WIRE.rest_error(fault, operation);
@@ -388,17 +396,18 @@ impl<'a> Desk<'a> {
     }
 }
 
-/// What a message to the store agent needs of its sender, who has it; `None` is a stranger.
+/// Checks that the sender has the permissions that a message needs, and returns them. A `caller` of `None` has no
+/// credential.
 pub(crate) async fn admit(
-    aly: &Aly,
+    aly: &StoreAgentSettings,
     send: &Send,
     caller: Option<&Caller>,
     task: Option<&Task>,
 ) -> Result<Needs, Fault> {
-    let needs = aly.storekeeper.needs(task, &send.message).await?;
+    let needs = aly.admission.needs(task, &send.message).await?;
     if let Some(scope) = needs.scope {
         let Some(caller) = caller else {
-            return Err(nobody(&format!("this skill needs a token of the workspace with the scope {scope}")));
+            return Err(unauthenticated(&format!("this skill needs a token of the workspace with the scope {scope}")));
         };
         if !covers(&caller.scopes, scope) {
             let message = format!("the token is not good for {scope}; ask for one with that scope");
@@ -411,7 +420,7 @@ pub(crate) async fn admit(
     Ok(needs)
 }
 
-/// Whether everybody has to be known here.
+/// Whether every caller must be authenticated.
 pub(crate) fn is_closed(server: &Server, mounted: &Mounted) -> bool {
     match mounted.door {
         Door::Required => !server.opens(&mounted.agent),
@@ -419,30 +428,34 @@ pub(crate) fn is_closed(server: &Server, mounted: &Mounted) -> bool {
     }
 }
 
-/// Who shows these.
-pub(crate) async fn identify(server: &Server, oauth: &Oauth, headers: &HeaderMap) -> Result<Shown, Fault> {
-    let Some(bearer) = bearer(headers) else { return Ok(Shown::Nothing) };
+/// The credential in the headers: of OAuth, or a key of the server.
+pub(crate) async fn identify(
+    server: &Server,
+    oauth: &Oauth,
+    headers: &HeaderMap,
+) -> Result<PresentedCredential, Fault> {
+    let Some(bearer) = bearer(headers) else { return Ok(PresentedCredential::Nothing) };
     if callers::jwt::is_token(bearer) {
-        return Ok(Shown::Session);
+        return Ok(PresentedCredential::Session);
     }
     if let Some(caller) = oauth.identify(&server.callers, bearer).await? {
-        return Ok(Shown::Caller(caller));
+        return Ok(PresentedCredential::Caller(caller));
     }
-    // Keys of the server itself are of a tenant, too.
+    // Keys of the server belong to a tenant, too.
     let mut only = HeaderMap::new();
     if let Some(value) = headers.get(AUTHORIZATION) {
         only.insert(AUTHORIZATION, value.clone());
     }
     match server.callers.identify(&only).await {
-        Ok(caller) => Ok(Shown::Caller(caller)),
+        Ok(caller) => Ok(PresentedCredential::Caller(caller)),
         Err(fault) if fault.kind == Kind::Unauthenticated => {
-            Err(nobody("the token is not known here, has expired or was revoked"))
+            Err(unauthenticated("the token is not known here, has expired or was revoked"))
         }
         Err(fault) => Err(fault),
     }
 }
 
-/// What is sent, if something is.
+/// The message of a call, if it sends one.
 fn sent(call: &mut Call) -> Option<&mut Send> {
     match call {
         Call::Send(send) | Call::Stream(send) => Some(send),
@@ -452,15 +465,15 @@ fn sent(call: &mut Call) -> Option<&mut Send> {
     }
 }
 
-pub(crate) fn nobody(why: &str) -> Fault {
+pub(crate) fn unauthenticated(why: &str) -> Fault {
     Fault::new(Kind::Unauthenticated, format!("{why}: send Authorization: Bearer and an OAuth access token or API key"))
 }
 
-fn no_config() -> Fault {
+fn config_not_found() -> Fault {
     Fault::new(Kind::TaskNotFound, "the task has no such push config; list them to see which there are")
 }
 
-/// The config of this id, else those of this address.
+/// The push config with this id, else those with this URL.
 fn named(configs: Vec<PushConfig>, id: &str) -> Vec<PushConfig> {
     if let Some(one) = configs.iter().find(|config| config.id.as_deref() == Some(id)) {
         return vec![one.clone()];
@@ -468,7 +481,7 @@ fn named(configs: Vec<PushConfig>, id: &str) -> Vec<PushConfig> {
     configs.into_iter().filter(|config| config.url == id).collect()
 }
 
-/// Over TLS, but for whoever tries things out on their own machine. What else an operator forbids is the courier's.
+/// Requires https, except on loopback. The webhook sender enforces what else the operator forbids.
 fn check_url(config: &PushConfig) -> Result<(), Fault> {
     let refuse = |why: &str| Err(Fault::params("url", format!("the push config's url {why}")));
     let Ok(url) = Url::parse(&config.url) else { return refuse("is not an absolute URL") };
@@ -486,7 +499,7 @@ fn check_url(config: &PushConfig) -> Result<(), Fault> {
     }
 }
 
-/// JSON-RPC answers 200; only what HTTP itself has a word for has another status.
+/// A fault as a JSON-RPC response: HTTP status 200, except for faults that have an HTTP status of their own.
 fn rpc_fault(id: &Id<'_>, fault: &Fault, operation: Operation, log: &mut RequestLog) -> Response {
     log.fault(fault);
     let mut out = Vec::with_capacity(256);
@@ -508,30 +521,32 @@ fn signed(mut response: Response) -> Response {
     response
 }
 
-/// The card of the shop that the host is, else the platform's.
+/// The card of the shop that the request's host belongs to, else the platform's card.
 pub(crate) async fn card(server: &Arc<Server>, head: &request::Parts, log: &mut RequestLog) -> Response {
     (log.operation, log.dialect) = ("card", aly::NAME);
-    let Some(desk) = Desk::open(server, head) else { return rest::nothing_at(head.uri.path(), head, log) };
-    match desk.shop().await {
-        Ok(shop) => signed(desk.card(shop.as_ref())),
-        Err(fault) => signed(desk.rest_fault(&fault, Operation::Unknown, log)),
+    let Some(request) = StoreAgentRequest::open(server, head) else {
+        return rest::nothing_at(head.uri.path(), head, log);
+    };
+    match request.shop().await {
+        Ok(shop) => signed(request.card(shop.as_ref())),
+        Err(fault) => signed(request.rest_fault(&fault, Operation::Unknown, log)),
     }
 }
 
-/// The card of the shop that the host is, if it is one's: at the origin, where others have theirs.
+/// The card of the shop that the request's host belongs to; `None` if it is no shop's host. Served at the origin.
 pub(crate) async fn shop_card(server: &Arc<Server>, head: &request::Parts, log: &mut RequestLog) -> Option<Response> {
-    let desk = Desk::open(server, head)?;
-    match desk.shop().await {
+    let request = StoreAgentRequest::open(server, head)?;
+    match request.shop().await {
         Ok(None) => None,
         Ok(shop) => {
             (log.operation, log.dialect) = ("card", aly::NAME);
-            Some(signed(desk.card(shop.as_ref())))
+            Some(signed(request.card(shop.as_ref())))
         }
-        Err(fault) => Some(signed(desk.rest_fault(&fault, Operation::Unknown, log))),
+        Err(fault) => Some(signed(request.rest_fault(&fault, Operation::Unknown, log))),
     }
 }
 
-impl Desk<'_> {
+impl StoreAgentRequest<'_> {
     fn host(&self) -> String {
         let base = self.server.cards.base_url(&self.server.settings, self.head);
         Url::parse(&base).ok().and_then(|url| url.host_str().map(str::to_ascii_lowercase)).unwrap_or_default()
@@ -539,7 +554,7 @@ impl Desk<'_> {
 
     async fn shop(&self) -> Result<Option<(crate::admission::ShopCard, String)>, Fault> {
         let host = self.host();
-        let shop = self.aly.storekeeper.shop(&host).await?;
+        let shop = self.aly.admission.shop(&host).await?;
         Ok(shop.map(|shop| (shop, host)))
     }
 
@@ -548,24 +563,24 @@ impl Desk<'_> {
         let mount = if self.head.uri.path().starts_with("/aly/") { "/aly" } else { "" };
         let base = format!("{issuer}{mount}");
         let profile = self.server.engine.profile(&self.mounted.agent);
-        let skills = profile.iter().flat_map(|profile| &profile.skills).map(|skill| card::Skill {
+        let skills = profile.iter().flat_map(|profile| &profile.skills).map(|skill| card::CardSkill {
             id: &skill.id,
             name: &skill.name,
             description: &skill.description,
             tags: &skill.tags,
-            examples: match self.aly.storekeeper.example(&skill.id) {
+            examples: match self.aly.admission.example(&skill.id) {
                 Some(example) => vec![example],
                 None => skill.examples.iter().map(String::as_str).collect(),
             },
-            scope: self.aly.storekeeper.scope(&skill.id),
+            scope: self.aly.admission.scope(&skill.id),
         });
-        let card = card::card(&card::Facts {
+        let card = card::card(&card::StoreCardFacts {
             base: &base,
             issuer: &issuer,
             platform: &self.aly.platform,
             description: profile.as_deref().map_or("", |profile| &profile.description),
             version: profile.as_deref().map_or("1.0.0", |profile| &profile.version),
-            shop: shop.map(|(shop, host)| card::Shop {
+            shop: shop.map(|(shop, host)| card::CardShop {
                 slug: &shop.slug,
                 title: &shop.title,
                 host,

@@ -1,4 +1,4 @@
-//! Faults as the product tells them: its own ten codes, some of which mean another thing in another operation.
+//! Aly's ten error codes. Some have another meaning in another operation.
 
 use model::{Fault, Kind};
 
@@ -13,15 +13,15 @@ pub const INVALID_PARAMS: i32 = -32602;
 pub const INTERNAL: i32 = -32603;
 /// Authentication is required.
 pub const AUTHENTICATION: i32 = -32000;
-/// There is no such task, or push config.
+/// Task or push config not found.
 pub const NOT_FOUND: i32 = -32001;
-/// There is no such task to cancel, or it cannot be cancelled any more.
+/// The task to cancel is not found, or cannot be cancelled any more.
 pub const NOT_CANCELABLE: i32 = -32002;
-/// The credential is not good for this; or a push config could not be registered.
+/// The credential lacks the permission; or a push config could not be registered.
 pub const FORBIDDEN: i32 = -32003;
 pub const UNSUPPORTED: i32 = -32004;
 
-/// What a fault is here. A new kind does not compile before it has a line.
+/// Code and HTTP status of a fault. The match is exhaustive, so that a new kind does not compile without its line.
 pub const fn line(kind: Kind, operation: Operation) -> ErrorLine {
     let cancels = matches!(operation, Operation::Cancel);
     let registers = matches!(operation, Operation::PushCreate);
@@ -57,13 +57,13 @@ pub const fn line(kind: Kind, operation: Operation) -> ErrorLine {
     ErrorLine { rpc, http, name: None }
 }
 
-/// A missing task has one wording, so that another workspace's looks the same.
+/// The message of a missing task is fixed, so that a task of another workspace cannot be told apart from it.
 fn message(fault: &Fault) -> &str {
     let about_task = fault.kind == Kind::TaskNotFound && !fault.message.contains("config");
     if about_task { "Task not found" } else { &fault.message }
 }
 
-/// A whole JSON-RPC error response, also the last frame of a stream that fails.
+/// A JSON-RPC error response; also the last frame of a stream that fails.
 pub fn rpc_error(out: &mut Vec<u8>, id: &Id<'_>, fault: &Fault, operation: Operation) {
     let mut w = jsonrpc::begin_error(id, line(fault.kind, operation).rpc, message(fault));
     jsonrpc::end_error(&mut w);
@@ -72,7 +72,7 @@ pub fn rpc_error(out: &mut Vec<u8>, id: &Id<'_>, fault: &Fault, operation: Opera
     }
 }
 
-/// The status and body of an HTTP+JSON error: the same code and words, without the rest of JSON-RPC.
+/// Status and body of an HTTP+JSON error: the same code and message, without the rest of JSON-RPC.
 pub fn rest_error(fault: &Fault, operation: Operation) -> (u16, Encoded) {
     let line = line(fault.kind, operation);
     let mut w = Writer::new();

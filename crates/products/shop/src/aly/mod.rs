@@ -1,17 +1,18 @@
 //! Aly's A2A endpoint: a store agent that runs one skill for every message.
 //!
-//! It is 1.0 in its shapes, and the page of the product says where it is not: every message opens a task of its own and is
-//! answered when that is done, lists know one filter, ids may come under three names, streams begin with a status, push
-//! configs are found by their address, too, and the codes are its own.
+//! Its shapes are those of A2A 1.0, with the differences that Aly documents: every message opens a new task, and the
+//! response comes when the task is done; lists have one filter; ids have up to three spellings; streams begin with a status;
+//! a push config can also be named by its URL; and the error codes are its own.
 //!
-//! * [`decode`] makes a [`model::Call`] of a JSON-RPC request, [`rest`] of an HTTP+JSON one.
+//! * [`decode`] makes a [`model::Call`] of a JSON-RPC request, [`rest`] of an HTTP+JSON request.
 //! * [`encode`] writes tasks, lists and the frames of streams.
-//! * [`errors`] says what a fault looks like.
-//! * [`card`] is the card of the platform, or of one shop.
+//! * [`errors`] maps faults to error codes.
+//! * [`card`] writes the card of the platform, or of one shop.
+//! * `endpoint` serves the requests.
 //!
-//! A task is shown as `task_` and the digits of its own id, and read back from that: the product's ids look like this, no
-//! second name has to be kept for a task, and every process that shares the store reads the same id. A context is a name
-//! that its caller chose, so nothing is printed differently there; one that the caller leaves out is made by the front.
+//! The public id of a task is `task_` and the digits of its own id, as in Aly's documentation. It is computed in both
+//! directions, so that no second id is stored. A context id is the caller's own text; if the caller leaves it out, the
+//! endpoint makes one.
 
 pub mod card;
 pub mod decode;
@@ -32,20 +33,21 @@ use dialects::wire::{
     Codec, CodecFacts, Decoded, DisplayId, ErrorLine, Head, JsonFacts, JsonWire, Operation, Page, Routed, TaskView,
 };
 
-/// The name a task remembers its opener's dialect under.
+/// The dialect's name in stored tasks.
 pub const NAME: &str = "aly";
-/// What `A2A-Version` says on every answer.
+/// The `A2A-Version` header of every response.
 pub const VERSION: &str = "1.0";
 
-/// The most messages of a task's history that are shown, the newest.
+/// Most messages of a task's history in a response; they are the newest.
 pub const HISTORY: u32 = 100;
-/// The tasks on a page of a list that says nothing of its size, and the most there are.
+/// Default page size of a list.
 pub const PAGE_SIZE: u32 = 20;
+/// Largest page size of a list.
 pub const MOST_ON_A_PAGE: u32 = 100;
-/// The most push configs of a task.
+/// Most push configs of a task.
 pub const CONFIGS: usize = 20;
 
-/// What an API key or an access token may be good for.
+/// Scopes of API keys and access tokens, with their descriptions.
 pub const SCOPES: &[(&str, &str)] = &[
     ("read:sites", "Read sites and their settings"),
     ("write:sites", "Change sites and their settings"),
@@ -63,12 +65,12 @@ pub const SCOPES: &[(&str, &str)] = &[
 
 const PREFIX: &str = "task_";
 
-/// The id a task is shown under.
+/// The public id of a task.
 pub fn shown_id(task: TaskId) -> String {
     format!("{PREFIX}{}", task.0.as_simple())
 }
 
-/// The task's own id, of the one it is shown under. Anything else stays what it is, and names no task.
+/// The task's own id, from its public id. Any other text is returned unchanged, and no task has it as its id.
 pub fn own_id(shown: &str) -> String {
     let digits = shown.strip_prefix(PREFIX).filter(|digits| digits.len() == 32);
     match digits {
@@ -79,7 +81,7 @@ pub fn own_id(shown: &str) -> String {
     }
 }
 
-/// The same, of an id that may be a task's own already.
+/// The public id of a task whose own id is given as text; any other text is returned unchanged.
 fn shown_text(id: &str) -> String {
     id.parse().map_or_else(|_| id.to_owned(), shown_id)
 }
@@ -99,13 +101,13 @@ static FACTS: CodecFacts = CodecFacts {
 static JSON_FACTS: JsonFacts =
     JsonFacts { extensions_header: "A2A-Extensions", a2a_json: true, error_event: None, refuses_in_stream: false };
 
-/// The one form it has.
+/// The codec of Aly's wire.
 #[derive(Debug)]
 pub struct ShopWire;
 
 pub static WIRE: ShopWire = ShopWire;
 
-/// A head with the id that is shown.
+/// Calls `write` with a head that has the public id.
 fn with_id<R>(head: &Head<'_>, write: impl FnOnce(&Head<'_>) -> R) -> R {
     let id = match head.id {
         DisplayId::Own(id) => shown_id(id),
@@ -147,7 +149,7 @@ impl JsonWire for ShopWire {
         with_id(&Head::of(task, None), |head| encode::task(w.key("task"), task, head, view));
         w.end_object();
     }
-    /// Whoever sends something has a task.
+    /// The response to a send is always a task.
     fn sent_message(&self, w: &mut Writer, said: &Message, head: &Head<'_>) {
         w.begin_object();
         with_id(head, |head| encode::replied(w.key("task"), said, head));
@@ -182,7 +184,7 @@ impl JsonWire for ShopWire {
         w.begin_object();
         w.end_object();
     }
-    /// What a stream would say.
+    /// The same as the frame of a stream.
     fn push_body(&self, w: &mut Writer, head: &Head<'_>, news: &WebhookBody) -> bool {
         match news {
             WebhookBody::Task(task) => {

@@ -1,4 +1,4 @@
-//! The HTTP+JSON binding: what a verb and a path below `/api/a2a` mean, with every alias the product has.
+//! The HTTP+JSON binding: the operations of verbs and paths below `/api/a2a`, with all aliases that Aly documents.
 
 use model::{Call, Fault, Limits, PushCall};
 use serde_json::value::RawValue;
@@ -12,23 +12,23 @@ use dialects::kit::shape::{self, Text, shape};
 use dialects::wire::{self, Decoded};
 
 shape! {
-    /// What the direct streaming endpoint takes: params, and no more of JSON-RPC.
+    /// The body of the direct streaming endpoint: JSON-RPC's params without the rest of JSON-RPC.
     pub(crate) struct Envelope ("an object") {
         params: Option<&'a RawValue> = "params",
     }
 }
 
-/// A request that has a place here.
+/// A request with a known route.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Route {
+pub struct AlyRoute {
     pub operation: Operation,
-    /// The params stand in an envelope.
+    /// Whether the params are in an [`Envelope`].
     enveloped: bool,
     reads_body: bool,
     query: Option<String>,
 }
 
-/// The routes, for whoever is near one.
+/// The routes, for the message about an unknown path.
 const ROUTES: &[&str] = &[
     "/streaming",
     "/message:send",
@@ -41,14 +41,14 @@ const ROUTES: &[&str] = &[
 ];
 
 /// Finds the route of a path below the interface's base.
-pub fn route(verb: &str, path: &str, query: Option<&str>) -> Result<Route, Fault> {
+pub fn route(verb: &str, path: &str, query: Option<&str>) -> Result<AlyRoute, Fault> {
     let unknown = || route::unknown(path, ROUTES);
     let inside = path.strip_prefix('/').ok_or_else(unknown)?;
     let segments: Vec<&str> = inside.strip_suffix('/').unwrap_or(inside).split('/').collect();
     let enveloped = segments == ["streaming"];
     let places = if enveloped { Some(only("POST", Operation::Stream)) } else { places(&segments)? };
     let operation = route::choose(places.ok_or_else(unknown)?, verb)?;
-    Ok(Route { operation, enveloped, reads_body: verb == "POST", query: query.map(str::to_owned) })
+    Ok(AlyRoute { operation, enveloped, reads_body: verb == "POST", query: query.map(str::to_owned) })
 }
 
 fn places(segments: &[&str]) -> Result<Option<Vec<VerbOperation<Operation>>>, Fault> {
@@ -71,7 +71,7 @@ fn places(segments: &[&str]) -> Result<Option<Vec<VerbOperation<Operation>>>, Fa
         ["tasks", task, "subscribe"] if !task.is_empty() => both(Operation::Subscribe { id: task_of(task)? }),
         ["tasks", task, "push-configs" | "pushNotificationConfigs", rest @ ..] if !task.is_empty() => {
             let task = task_of(task)?;
-            // A config may be named by its address, and not everybody escapes the slashes in it.
+            // The id may be the config's URL, and some clients do not escape its slashes.
             match id_of(&rest.join("/"))? {
                 id if id.is_empty() => {
                     let list = Operation::PushList { task: task.clone() };
@@ -91,10 +91,10 @@ fn task_of(segment: &str) -> Result<String, Fault> {
     id_of(segment).map(|id| own_id(&id))
 }
 
-impl Route {
-    /// Makes the call. `body` is ignored where the verb has none.
+impl AlyRoute {
+    /// Decodes the call. `body` is ignored where the operation has none.
     pub fn decode(self, body: &str, limits: &Limits) -> Result<Decoded, Fault> {
-        let Route { operation, enveloped, reads_body: _, query } = self;
+        let AlyRoute { operation, enveloped, reads_body: _, query } = self;
         let call = match operation {
             Operation::Send => Call::Send(Box::new(decode::sent(body, "body", limits)?)),
             Operation::Stream if enveloped => {
@@ -120,7 +120,7 @@ impl Route {
                 decode::list(params, limits)?
             }
             Operation::Get { id } => Call::Get(model::Get { task: id, history: None }),
-            // A body has nothing to add to the path.
+            // The body is ignored: the path names the task.
             Operation::Cancel { id } => Call::Cancel(model::Cancel { task: id, metadata: None }),
             Operation::Subscribe { id } => Call::Subscribe(model::Subscribe { task: id }),
             Operation::PushCreate { task } => {
@@ -137,7 +137,7 @@ impl Route {
     }
 }
 
-impl wire::Routed for Route {
+impl wire::Routed for AlyRoute {
     fn reads_body(&self) -> bool {
         self.reads_body
     }
@@ -148,11 +148,11 @@ impl wire::Routed for Route {
         (&self.operation).into()
     }
     fn decode(self: Box<Self>, body: &str, limits: &Limits) -> Result<Decoded, Fault> {
-        Route::decode(*self, body, limits)
+        AlyRoute::decode(*self, body, limits)
     }
 }
 
-/// Every spelling is a parameter of its own: which counts is decided where the params of JSON-RPC are.
+/// Every spelling is a parameter of its own; `decode::list` selects one, as for the params of JSON-RPC.
 const PARAMETERS: &[(&str, &str)] = &[
     ("contextId", "contextId"),
     ("context_id", "context_id"),

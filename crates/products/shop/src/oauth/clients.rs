@@ -1,4 +1,4 @@
-//! Who asks for tokens: programs that register themselves, and those that a workspace registers with one of its keys.
+//! OAuth clients: programs that register themselves, and programs that a workspace registers with one of its keys.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -10,8 +10,10 @@ use serde::Deserialize;
 use url::{Host, Url};
 
 use super::makers::Maker;
-use super::rows::{self, Client};
-use super::{Error, Oauth, SECRET, TRIES, after, covers, draw, print, same, scopes, secret, too_busy};
+use super::records::{self, OauthClient};
+use super::{
+    ATTEMPTS, Error, Oauth, SECRET, after, constant_time_eq, covers, draw, scopes, secret, secret_hash, too_busy,
+};
 use gateway::callers::Callers;
 
 pub(super) const CODE_GRANT: &str = "authorization_code";
@@ -20,17 +22,17 @@ pub(super) const OWN_GRANT: &str = "client_credentials";
 pub(super) const GRANTS: [&str; 3] = [CODE_GRANT, REFRESH_GRANT, OWN_GRANT];
 pub(super) const METHODS: [&str; 3] = ["none", "client_secret_basic", "client_secret_post"];
 
-/// Redirect URIs of one client.
+/// Most redirect URIs of one client.
 const REDIRECTS: usize = 10;
 const URI_BYTES: usize = 2_048;
 const NAME_BYTES: usize = 128;
 
 const DAY_S: u32 = 24 * 3_600;
 
-/// What a client says of itself (RFC 7591).
+/// Client metadata of a registration request (RFC 7591).
 #[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Metadata {
+#[serde(default, expecting = "struct Metadata")] // pinned: part of error messages
+pub(super) struct ClientMetadata {
     client_name: Option<String>,
     redirect_uris: Vec<String>,
     grant_types: Option<Vec<String>>,
@@ -39,15 +41,15 @@ pub(super) struct Metadata {
     scope: Option<String>,
 }
 
-/// A client as it is told of once, with its secret.
+/// A new client with its secret, which is in no later response.
 pub(super) struct Registered {
-    pub(super) client: Client,
+    pub(super) client: OauthClient,
     pub(super) secret: Option<String>,
 }
 
-/// How a client shows who it is.
+/// The credentials that a client sends: in the form, or by HTTP Basic.
 #[derive(Debug, Default)]
-pub(super) struct Shown {
+pub(super) struct ClientCredentials {
     pub(super) id: Option<String>,
     pub(super) secret: Option<String>,
 }
@@ -57,8 +59,12 @@ fn metadata(description: impl Into<String>) -> Error {
 }
 
 impl Oauth {
-    /// Takes a client in; for the workspace of whoever shows a key, else for anybody's.
-    pub(super) async fn register(&self, said: Metadata, by: Option<(Arc<Caller>, Maker)>) -> Result<Registered, Error> {
+    /// Registers a client: for the workspace of the key `by`, or without a workspace if the request has no key.
+    pub(super) async fn register(
+        &self,
+        said: ClientMetadata,
+        by: Option<(Arc<Caller>, Maker)>,
+    ) -> Result<Registered, Error> {
         let method = said.token_endpoint_auth_method.unwrap_or_else(|| "client_secret_basic".into());
         if !METHODS.contains(&&*method) {
             return Err(metadata(format!("token_endpoint_auth_method is one of {}", METHODS.join(", "))));
@@ -103,9 +109,9 @@ impl Oauth {
             return Err(metadata(format!("client_name is at most {NAME_BYTES} bytes of printable text")));
         }
         let own_secret = if method == "none" { None } else { Some(secret(SECRET)?) };
-        let client = Client {
+        let client = OauthClient {
             id: format!("client_{}", URL_SAFE_NO_PAD.encode(draw::<16>()?)).into(),
-            secret: own_secret.as_deref().map(print),
+            secret: own_secret.as_deref().map(secret_hash),
             method,
             name,
             redirects: said.redirect_uris,
@@ -118,28 +124,28 @@ impl Oauth {
             gives_way: after(self.now(), self.rules.idle_s),
         };
         self.make_room(&client).await?;
-        if self.keep(vec![rows::put_client(&client, Expect::Absent)]).await? {
+        if self.keep(vec![records::put_client(&client, Expect::Absent)]).await? {
             Ok(Registered { client, secret: own_secret })
         } else {
             Err(too_busy().into())
         }
     }
 
-    /// Anybody may register, so there are only so many of those; one without a token gives way after a while.
-    async fn make_room(&self, client: &Client) -> Result<(), Error> {
+    /// Keeps the number of clients below its limit. Self-registered clients without a valid token are removed if needed.
+    async fn make_room(&self, client: &OauthClient) -> Result<(), Error> {
         let list = match &client.workspace {
-            Some(workspace) => rows::of_workspace(workspace),
-            None => rows::ANYBODYS.into(),
+            Some(workspace) => records::of_workspace(workspace),
+            None => records::SELF_REGISTERED.into(),
         };
-        for _ in 0..TRIES {
-            let (_, all) = self.list::<Client>(rows::CLIENT, list.clone(), 1).await?;
+        for _ in 0..ATTEMPTS {
+            let (_, all) = self.list::<OauthClient>(records::CLIENT, list.clone(), 1).await?;
             if all < self.rules.clients {
                 return Ok(());
             }
-            let (idle, _) = self.list::<Client>(rows::CLIENT, rows::IDLE.into(), 1).await?;
+            let (idle, _) = self.list::<OauthClient>(records::CLIENT, records::IDLE.into(), 1).await?;
             match idle.first() {
                 Some((idle, version)) if idle.gives_way <= self.now() && client.workspace.is_none() => {
-                    self.keep(vec![rows::remove(rows::CLIENT, &idle.id, Expect::Version(*version))]).await?;
+                    self.keep(vec![records::remove(records::CLIENT, &idle.id, Expect::Version(*version))]).await?;
                 }
                 Some(_) | None => break,
             }
@@ -148,49 +154,54 @@ impl Oauth {
         Err(Error::new("temporarily_unavailable", message))
     }
 
-    /// A client is about to get a token: it stays for longer than that is good. Written down once a day at most.
-    pub(super) async fn stays(&self, client: &(Client, u64)) -> Result<(), Error> {
+    /// Extends the time before a client may be removed beyond the life of a token that is about to be issued. Writes at
+    /// most once a day.
+    pub(super) async fn extend_client(&self, client: &(OauthClient, u64)) -> Result<(), Error> {
         let (client, version) = client;
         let life_s = self.rules.refresh_s.max(self.rules.access_s);
         if client.gives_way >= after(self.now(), life_s.saturating_add(DAY_S)) {
             return Ok(());
         }
         let gives_way = after(self.now(), life_s.saturating_add(2 * DAY_S));
-        let client = Client { gives_way, ..client.clone() };
-        // Whoever was faster wrote the same.
-        self.keep(vec![rows::put_client(&client, Expect::Version(*version))]).await?;
+        let client = OauthClient { gives_way, ..client.clone() };
+        // A concurrent request wrote the same.
+        self.keep(vec![records::put_client(&client, Expect::Version(*version))]).await?;
         Ok(())
     }
 
-    pub(super) async fn client(&self, id: &str) -> Result<Option<(Client, u64)>, Error> {
-        // No id of ours is longer.
+    pub(super) async fn client(&self, id: &str) -> Result<Option<(OauthClient, u64)>, Error> {
+        // Every issued id is shorter.
         if id.len() > 64 {
             return Ok(None);
         }
-        Ok(self.read(rows::CLIENT, id).await?)
+        Ok(self.read(records::CLIENT, id).await?)
     }
 
-    /// The client that shows itself, if it is who it says.
-    pub(super) async fn authenticate(&self, callers: &Callers, shown: &Shown) -> Result<(Client, u64), Error> {
+    /// Authenticates a client by its id and secret.
+    pub(super) async fn authenticate(
+        &self,
+        callers: &Callers,
+        shown: &ClientCredentials,
+    ) -> Result<(OauthClient, u64), Error> {
         let Some(id) = &shown.id else {
             return Err(Error::client("client_id is missing: say who you are by HTTP Basic or in the form"));
         };
         let wrong = || Error::client("the client is not known here, or its secret is another");
         let (client, version) = self.client(id).await?.ok_or_else(wrong)?;
         let is_it = match (&client.secret, &shown.secret) {
-            (Some(kept), Some(shown)) => same(kept, &print(shown)),
+            (Some(kept), Some(shown)) => constant_time_eq(kept, &secret_hash(shown)),
             (None, None) => true,
-            // A public one has nothing to show; some send an empty secret.
+            // A public client has no secret; some send an empty one.
             (None, Some(shown)) => shown.is_empty(),
             (Some(_), None) => false,
         };
-        // What its maker's key may not do any more, it may not either.
+        // A client is valid only while the key it was registered with is.
         if is_it && self.is_client_good(callers, &client).await? { Ok((client, version)) } else { Err(wrong()) }
     }
 }
 
-impl Client {
-    /// Whether people may be sent back there. On loopback any port will do: a program takes the one it gets.
+impl OauthClient {
+    /// Whether a redirect URI is registered. On loopback any port is accepted: the system assigns a program its port.
     pub(super) fn returns_to(&self, uri: &str) -> bool {
         let portless = |text: &str| {
             let mut url = Url::parse(text).ok().filter(is_loopback)?;
@@ -209,8 +220,8 @@ impl Client {
         Err(Error::new("unauthorized_client", format!("the client is not registered for {grant}")))
     }
 
-    /// The scopes that are asked for, within what it may ask for. Whoever asks for none in particular gets what it
-    /// registered for, and who registered for none in particular may read.
+    /// The requested scopes, checked against the registered ones. A request without scopes gets the registered scopes; if
+    /// the registration named none, it gets those that read.
     pub(super) fn asked(&self, scope: Option<&str>) -> Result<Vec<String>, Error> {
         let asked = match scope.filter(|scope| !scope.trim().is_empty()) {
             Some(scope) => scopes(scope)?,
@@ -231,7 +242,7 @@ impl Client {
     }
 }
 
-/// Where people may be sent: over TLS, to their own machine, or to a program of theirs by its scheme.
+/// Checks a redirect URI: https, loopback, or the private scheme of an installed program.
 fn check_redirect(text: &str) -> Result<(), Error> {
     let refuse = |why: &str| Err(Error::new("invalid_redirect_uri", format!("a redirect URI {why}")));
     if text.len() > URI_BYTES || text.contains(char::is_control) {
@@ -245,7 +256,7 @@ fn check_redirect(text: &str) -> Result<(), Error> {
         "https" => Ok(()),
         "http" if is_loopback(&url) => Ok(()),
         "http" => refuse("is https outside of loopback"),
-        // Of a program: a domain of its maker, in reverse.
+        // A private scheme is a reversed domain name: com.example.app.
         scheme if scheme.contains('.') => Ok(()),
         _ => refuse("is https, or a scheme such as com.example.app"),
     }

@@ -1,4 +1,4 @@
-//! The endpoints below `/oauth`, and the documents that say where they are.
+//! The endpoints below `/oauth`, and the metadata documents that describe them.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -13,11 +13,13 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, request};
 use model::{Caller, Fault, Kind};
 use serde_json::{Value, json};
 
-use super::clients::{CODE_GRANT, GRANTS, METHODS, Metadata, OWN_GRANT, REFRESH_GRANT, Registered, Shown};
-use super::grants::{Agreed, Fetch, Tokens};
+use super::clients::{
+    CODE_GRANT, ClientCredentials, ClientMetadata, GRANTS, METHODS, OWN_GRANT, REFRESH_GRANT, Registered,
+};
+use super::grants::{CodeExchange, Consent, IssuedTokens};
 use super::makers::{Maker, subject_of};
-use super::rows::Client;
-use super::{ACCESS, Error, Oauth, covers, draw, page, same};
+use super::records::OauthClient;
+use super::{ACCESS, Error, Oauth, constant_time_eq, covers, draw, page};
 use gateway::Server;
 use gateway::callers::jwt;
 use gateway::front::RequestLog;
@@ -26,25 +28,25 @@ use web::credentials::{Authorization, bearer};
 use web::html::{self, Forms};
 use web::response::{self, Rejection, not_allowed, private_json};
 
-/// No request to these endpoints is larger.
+/// Largest body of a request to these endpoints.
 pub(crate) const BODY_BYTES: usize = 64 << 10;
 
-/// What tokens are good for, below the address of the server.
+/// Paths of the resources that accept the tokens.
 const RESOURCES: [&str; 2] = ["/api/a2a", "/aly/api/a2a"];
 
-/// The cookie that shows that a form comes back from where it was shown.
+/// The cookie that proves that a form was sent from the consent page.
 const COOKIE_NAME: &str = "rialto_consent";
 
-/// What the documents are about.
+/// The metadata documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Document {
-    /// Where tokens are asked for (RFC 8414).
+pub(crate) enum MetadataDocument {
+    /// Metadata of the authorization server (RFC 8414).
     Server,
-    /// What they are good for (RFC 9728).
+    /// Metadata of the protected resource (RFC 9728).
     Resource,
 }
 
-/// A request below `/oauth`.
+/// Answers a request below `/oauth`.
 pub(crate) async fn answer(
     server: &Arc<Server>,
     oauth: &Oauth,
@@ -54,51 +56,56 @@ pub(crate) async fn answer(
     log: &mut RequestLog,
 ) -> Response {
     log.dialect = "oauth";
-    let asking = Asking { server, oauth, head, base: server.cards.base_url(&server.settings, head) };
+    let request = OauthRequest { server, oauth, head, base: server.cards.base_url(&server.settings, head) };
     let (post, get) = (head.method == Method::POST, matches!(head.method, Method::GET | Method::HEAD));
     let outcome = match below {
         "/authorize" if get => {
             log.operation = "authorize";
-            return asking.authorize(head.uri.query().unwrap_or_default(), None, log).await;
+            return request.authorize(head.uri.query().unwrap_or_default(), None, log).await;
         }
         "/authorize" if post => {
             log.operation = "authorize";
-            return match asking.form(body) {
-                Ok(form) => asking.decide(form, log).await,
-                Err(error) => asking.shown(&error, log),
+            return match request.form(body) {
+                Ok(form) => request.decide(form, log).await,
+                Err(error) => request.error_page(&error, log),
             };
         }
         "/token" if post => {
             log.operation = "token";
-            asking.token(body, log).await
+            request.token(body, log).await
         }
         "/revoke" if post => {
             log.operation = "revoke";
-            asking.revoke(body, log).await
+            request.revoke(body, log).await
         }
         "/introspect" if post => {
             log.operation = "introspect";
-            asking.introspect(body, log).await
+            request.introspect(body, log).await
         }
         "/register" if post => {
             log.operation = "register";
-            asking.register(body, log).await
+            request.register(body, log).await
         }
         "/authorize" => return not_allowed("GET, HEAD, POST"),
         "/token" | "/revoke" | "/introspect" | "/register" => return not_allowed("POST"),
         _ => return gateway::front::rest::nothing_at(head.uri.path(), head, log),
     };
-    outcome.unwrap_or_else(|error| asking.refused(&error, log))
+    outcome.unwrap_or_else(|error| request.error_json(&error, log))
 }
 
-/// One of the documents.
-pub(crate) fn document(server: &Server, which: Document, head: &request::Parts, log: &mut RequestLog) -> Response {
+/// A metadata document.
+pub(crate) fn document(
+    server: &Server,
+    which: MetadataDocument,
+    head: &request::Parts,
+    log: &mut RequestLog,
+) -> Response {
     (log.operation, log.dialect) = ("metadata", "oauth");
     let base = server.cards.base_url(&server.settings, head);
     let scopes: Vec<&str> = crate::aly::SCOPES.iter().map(|(scope, _)| *scope).collect();
     let at = |name: &str| format!("{base}/oauth/{name}");
     let value = match which {
-        Document::Server => json!({
+        MetadataDocument::Server => json!({
             "issuer": base,
             "authorization_endpoint": at("authorize"),
             "token_endpoint": at("token"),
@@ -115,7 +122,7 @@ pub(crate) fn document(server: &Server, which: Document, head: &request::Parts, 
             "code_challenge_methods_supported": ["S256"],
             "authorization_response_iss_parameter_supported": true,
         }),
-        Document::Resource => json!({
+        MetadataDocument::Resource => json!({
             "resource": format!("{base}{}", resource_at(head.uri.path())),
             "authorization_servers": [base],
             "scopes_supported": scopes,
@@ -127,23 +134,23 @@ pub(crate) fn document(server: &Server, which: Document, head: &request::Parts, 
     response
 }
 
-/// The resource that the document at this path is about: the one whose path comes last in it.
+/// The resource that the document at this path describes: the one whose path ends the document's path.
 fn resource_at(path: &str) -> &'static str {
     let [root, mounted] = RESOURCES;
     if path.ends_with(mounted) || path.starts_with("/aly/") { mounted } else { root }
 }
 
-/// Whether tokens of this server are good at a resource: an address as the documents have it, and no other spelling.
+/// Whether a resource accepts the tokens of this server. Its address must be spelled as in the documents.
 fn is_served(base: &str, resource: &str) -> bool {
     resource.strip_prefix(base).is_some_and(|path| RESOURCES.contains(&path))
 }
 
-/// Where whoever lacks a token is told how to get one.
+/// The address of the resource metadata, which a 401 response names.
 pub(crate) fn resource_url(base: &str) -> String {
     format!("{base}/.well-known/oauth-protected-resource")
 }
 
-struct Asking<'a> {
+struct OauthRequest<'a> {
     server: &'a Arc<Server>,
     oauth: &'a Oauth,
     head: &'a request::Parts,
@@ -152,10 +159,10 @@ struct Asking<'a> {
 
 /// The fields of a form or a query, each at most once.
 #[derive(Debug, Default)]
-pub(super) struct Form(Vec<(String, String)>);
+pub(super) struct FormFields(Vec<(String, String)>);
 
-impl Form {
-    fn read(text: &str) -> Result<Form, Error> {
+impl FormFields {
+    fn read(text: &str) -> Result<FormFields, Error> {
         let mut all: Vec<(String, String)> = Vec::new();
         for pair in query::pairs(text) {
             let (name, value) = pair.map_err(|fault| Error::request(fault.message))?;
@@ -165,10 +172,10 @@ impl Form {
             }
             all.push((name.into_owned(), value.into_owned()));
         }
-        Ok(Form(all))
+        Ok(FormFields(all))
     }
 
-    /// A field that says something.
+    /// The value of a field, if it is not empty.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         let found = self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
         found.filter(|value| !value.is_empty())
@@ -179,36 +186,36 @@ impl Form {
     }
 }
 
-/// What a person is asked to agree to.
-pub(super) struct Request {
-    pub(super) client: Client,
+/// A valid authorization request, before the person's consent.
+pub(super) struct AuthorizationRequest {
+    pub(super) client: OauthClient,
     pub(super) redirect: String,
     pub(super) state: Option<String>,
     pub(super) scopes: Vec<String>,
     pub(super) challenge: String,
 }
 
-/// A request that cannot be agreed to.
-enum Unasked {
-    /// RequestLog to the person: nobody knows where to send them.
-    Here(Error),
-    /// RequestLog to the client.
-    Back(Error, String, Option<String>),
+/// An authorization request that cannot be shown to the person.
+enum AuthorizeError {
+    /// The request has no valid redirect URI: the person sees the error as a page.
+    Page(Error),
+    /// The browser is redirected to the client with the error: redirect URI and `state`.
+    Redirect(Error, String, Option<String>),
 }
 
-impl Asking<'_> {
-    fn form(&self, body: Result<Bytes, Fault>) -> Result<Form, Error> {
+impl OauthRequest<'_> {
+    fn form(&self, body: Result<Bytes, Fault>) -> Result<FormFields, Error> {
         let said = self.head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let bare = said.split(';').next().unwrap_or_default().trim();
         if !bare.eq_ignore_ascii_case("application/x-www-form-urlencoded") {
             return Err(Error::request("send a form: application/x-www-form-urlencoded"));
         }
         let body = body?;
-        Form::read(std::str::from_utf8(&body).map_err(|_| Error::request("the form is not UTF-8"))?)
+        FormFields::read(std::str::from_utf8(&body).map_err(|_| Error::request("the form is not UTF-8"))?)
     }
 
-    /// That the resource a client names (RFC 8707) is one of ours, where it names one.
-    fn check_resource(&self, form: &Form) -> Result<(), Error> {
+    /// Checks the `resource` of a request (RFC 8707), if it has one.
+    fn check_resource(&self, form: &FormFields) -> Result<(), Error> {
         match form.get("resource") {
             Some(resource) if !is_served(&self.base, resource) => {
                 let message = format!("the resource is not served here; name {}{} or none", self.base, RESOURCES[0]);
@@ -218,9 +225,9 @@ impl Asking<'_> {
         }
     }
 
-    /// What the request asks a person for, if it can be asked.
-    async fn request(&self, form: &Form) -> Result<Request, Unasked> {
-        let here = |error: Error| Unasked::Here(error);
+    /// Reads and checks an authorization request.
+    async fn request(&self, form: &FormFields) -> Result<AuthorizationRequest, AuthorizeError> {
+        let here = |error: Error| AuthorizeError::Page(error);
         let id = form.required("client_id").map_err(here)?;
         let found = self.oauth.client(id).await.map_err(here)?;
         let unknown = || Error::request("the program that sent you is not known here; start again from it");
@@ -250,28 +257,28 @@ impl Asking<'_> {
             Ok((client.asked(form.get("scope"))?, challenge.to_owned()))
         };
         match asked() {
-            Ok((scopes, challenge)) => Ok(Request { client, redirect, state, scopes, challenge }),
-            Err(error) => Err(Unasked::Back(error, redirect, state)),
+            Ok((scopes, challenge)) => Ok(AuthorizationRequest { client, redirect, state, scopes, challenge }),
+            Err(error) => Err(AuthorizeError::Redirect(error, redirect, state)),
         }
     }
 
-    /// Shows what is asked for; `said` is what was wrong with an answer to it.
+    /// Shows the consent page; `said` is the error of the previous submission.
     async fn authorize(&self, query: &str, said: Option<&str>, log: &mut RequestLog) -> Response {
-        let form = match Form::read(query) {
+        let form = match FormFields::read(query) {
             Ok(form) => form,
-            Err(error) => return self.shown(&error, log),
+            Err(error) => return self.error_page(&error, log),
         };
         self.ask(&form, said, log).await
     }
 
-    async fn ask(&self, form: &Form, said: Option<&str>, log: &mut RequestLog) -> Response {
+    async fn ask(&self, form: &FormFields, said: Option<&str>, log: &mut RequestLog) -> Response {
         let request = match self.request(form).await {
             Ok(request) => request,
-            Err(unasked) => return self.unasked(unasked, log),
+            Err(authorize_error) => return self.authorize_error(authorize_error, log),
         };
         let nonce = match draw::<32>() {
             Ok(bytes) => URL_SAFE_NO_PAD.encode(bytes),
-            Err(fault) => return self.shown(&fault.into(), log),
+            Err(fault) => return self.error_page(&fault.into(), log),
         };
         let fields = form.0.iter().filter(|(name, _)| page::CARRIED.contains(&&**name));
         let html = page::ask(&request, fields, &nonce, said);
@@ -285,38 +292,39 @@ impl Asking<'_> {
         response
     }
 
-    /// What the person said.
-    async fn decide(&self, form: Form, log: &mut RequestLog) -> Response {
+    /// Handles the submitted consent page.
+    async fn decide(&self, form: FormFields, log: &mut RequestLog) -> Response {
         let request = match self.request(&form).await {
             Ok(request) => request,
-            Err(unasked) => return self.unasked(unasked, log),
+            Err(authorize_error) => return self.authorize_error(authorize_error, log),
         };
-        // Whoever posts this has seen the page in the same browser: another site cannot read the cookie or set it.
-        let seen = cookie(&self.head.headers).zip(form.get("csrf")).is_some_and(|(kept, sent)| same(kept, sent));
+        // The form must come from the page in the same browser: another site can neither read nor set the cookie.
+        let seen =
+            cookie(&self.head.headers).zip(form.get("csrf")).is_some_and(|(kept, sent)| constant_time_eq(kept, sent));
         if !seen {
             return self.ask(&form, Some("this page was open for too long; please answer again"), log).await;
         }
         if form.get("decision") != Some("allow") {
             let denied = Error::new("access_denied", "the person said no");
-            return self.back(&denied, &request.redirect, request.state.as_deref(), log);
+            return self.redirect_error(&denied, &request.redirect, request.state.as_deref(), log);
         }
         let (person, maker) = match self.person(form.get("key").unwrap_or_default().trim(), log).await {
             Ok(Some(person)) => person,
             Ok(None) => return self.ask(&form, Some("this is no API key of a workspace here"), log).await,
-            Err(fault) if fault.kind == Kind::RateLimited => return self.shown(&fault.into(), log),
-            Err(fault) => return self.back(&fault.into(), &request.redirect, request.state.as_deref(), log),
+            Err(fault) if fault.kind == Kind::RateLimited => return self.error_page(&fault.into(), log),
+            Err(fault) => return self.redirect_error(&fault.into(), &request.redirect, request.state.as_deref(), log),
         };
         if request.client.workspace.as_ref().is_some_and(|workspace| *workspace != person.tenant) {
             let said = "the program belongs to another workspace than the key";
             return self.ask(&form, Some(said), log).await;
         }
-        let Request { client, redirect, state, scopes, challenge } = request;
+        let AuthorizationRequest { client, redirect, state, scopes, challenge } = request;
         let scopes: Vec<String> = scopes.into_iter().filter(|scope| covers(&person.scopes, scope)).collect();
         if scopes.is_empty() {
             let said = "this key is good for nothing of what is asked for; use another";
             return self.ask(&form, Some(said), log).await;
         }
-        let agreed = Agreed {
+        let agreed = Consent {
             client: &client,
             redirect: &redirect,
             challenge: &challenge,
@@ -327,12 +335,12 @@ impl Asking<'_> {
         };
         match self.oauth.agree(agreed).await {
             Ok(code) => self.redirect(&redirect, &[("code", Some(&code)), ("state", state.as_deref())]),
-            Err(error) => self.back(&error, &redirect, state.as_deref(), log),
+            Err(error) => self.redirect_error(&error, &redirect, state.as_deref(), log),
         }
     }
 
-    /// Whose key this is: one of a workspace's own, or one that the server knows anyway. A token is no key: nobody gives
-    /// away more than they were given.
+    /// The caller of an API key: of a workspace, or of the server. An access token is not accepted: otherwise its holder
+    /// could pass on more than was granted.
     async fn person(&self, key: &str, log: &mut RequestLog) -> Result<Option<(Arc<Caller>, Maker)>, Fault> {
         let known = if key.is_empty() || key.starts_with(ACCESS) || jwt::is_token(key) {
             None
@@ -344,12 +352,12 @@ impl Asking<'_> {
                 log.caller = Some(caller.name.clone());
                 Ok(Some((caller, maker)))
             }
-            None => self.guessed(log).map(|()| None),
+            None => self.count_failure(log).map(|()| None),
         }
     }
 
-    /// Somebody showed a secret that is none.
-    fn guessed(&self, log: &RequestLog) -> Result<(), Fault> {
+    /// Counts a wrong secret against the address of the client.
+    fn count_failure(&self, log: &RequestLog) -> Result<(), Fault> {
         self.server.throttle.as_ref().map_or(Ok(()), |throttle| throttle.failed(log.address))
     }
 
@@ -367,7 +375,7 @@ impl Asking<'_> {
                 if !(43..=128).contains(&verifier.len()) || !verifier.bytes().all(unreserved) {
                     return Err(Error::request("code_verifier is 43 to 128 unreserved characters"));
                 }
-                let fetch = Fetch { code, redirect: form.get("redirect_uri"), verifier };
+                let fetch = CodeExchange { code, redirect: form.get("redirect_uri"), verifier };
                 self.oauth.exchange(&self.server.callers, client, fetch).await?
             }
             REFRESH_GRANT => {
@@ -381,7 +389,7 @@ impl Asking<'_> {
                 return Err(Error::new("unsupported_grant_type", message));
             }
         };
-        let Tokens { access, refresh, expires_s, scopes, workspace } = tokens;
+        let IssuedTokens { access, refresh, expires_s, scopes, workspace } = tokens;
         let mut answer = json!({
             "access_token": access,
             "token_type": "Bearer",
@@ -402,7 +410,7 @@ impl Asking<'_> {
         Ok(secret_response(StatusCode::OK, &json!({})))
     }
 
-    /// What a token is good for: told to the client it was given to, if that has a secret, and to keys of its workspace.
+    /// Introspection of a token, for the client it was issued to, if that has a secret, and for keys of its workspace.
     async fn introspect(&self, body: Result<Bytes, Fault>, log: &mut RequestLog) -> Result<Response, Error> {
         let form = self.form(body)?;
         let (workspace, client) = match bearer(&self.head.headers) {
@@ -448,7 +456,7 @@ impl Asking<'_> {
                 None => return Err(Error::new("invalid_token", "this is no API key of a workspace here")),
             },
         };
-        let said: Metadata = serde_json::from_slice(&body?)
+        let said: ClientMetadata = serde_json::from_slice(&body?)
             .map_err(|error| Error::new("invalid_client_metadata", format!("send JSON as RFC 7591 has it: {error}")))?;
         let Registered { client, secret } = self.oauth.register(said, by).await?;
         let mut answer = json!({
@@ -468,9 +476,9 @@ impl Asking<'_> {
         Ok(secret_response(StatusCode::CREATED, &answer))
     }
 
-    /// The client that asks, as it shows itself.
-    async fn client(&self, form: &Form, log: &mut RequestLog) -> Result<(Client, u64), Error> {
-        let shown = self.client_shown(form)?;
+    /// Authenticates the client of a request.
+    async fn client(&self, form: &FormFields, log: &mut RequestLog) -> Result<(OauthClient, u64), Error> {
+        let shown = self.client_credentials(form)?;
         match self.oauth.authenticate(&self.server.callers, &shown).await {
             Ok(found) => {
                 log.caller = Some(found.0.id.clone());
@@ -478,15 +486,15 @@ impl Asking<'_> {
             }
             Err(error) => {
                 if error.fault.is_none() {
-                    self.guessed(log)?;
+                    self.count_failure(log)?;
                 }
                 Err(error)
             }
         }
     }
 
-    fn client_shown(&self, form: &Form) -> Result<Shown, Error> {
-        let in_form = Shown {
+    fn client_credentials(&self, form: &FormFields) -> Result<ClientCredentials, Error> {
+        let in_form = ClientCredentials {
             id: form.get("client_id").map(str::to_owned),
             secret: form.get("client_secret").map(str::to_owned),
         };
@@ -498,25 +506,27 @@ impl Asking<'_> {
         if in_form.secret.is_some() || in_form.id.is_some_and(|other| other != id) {
             return Err(Error::request("say who you are in one place: by HTTP Basic or in the form"));
         }
-        Ok(Shown { id: Some(id), secret: Some(secret).filter(|secret| !secret.is_empty()) })
+        Ok(ClientCredentials { id: Some(id), secret: Some(secret).filter(|secret| !secret.is_empty()) })
     }
 
-    fn unasked(&self, unasked: Unasked, log: &mut RequestLog) -> Response {
-        match unasked {
-            Unasked::Here(error) => self.shown(&error, log),
-            Unasked::Back(error, redirect, state) => self.back(&error, &redirect, state.as_deref(), log),
+    fn authorize_error(&self, authorize_error: AuthorizeError, log: &mut RequestLog) -> Response {
+        match authorize_error {
+            AuthorizeError::Page(error) => self.error_page(&error, log),
+            AuthorizeError::Redirect(error, redirect, state) => {
+                self.redirect_error(&error, &redirect, state.as_deref(), log)
+            }
         }
     }
 
     /// An error as a page.
-    fn shown(&self, error: &Error, log: &mut RequestLog) -> Response {
-        note(error, log);
+    fn error_page(&self, error: &Error, log: &mut RequestLog) -> Response {
+        log_error(error, log);
         html_response(status_of(error), page::refusal(&error.description))
     }
 
-    /// An error, told to the client by way of the person's browser.
-    fn back(&self, error: &Error, redirect: &str, state: Option<&str>, log: &mut RequestLog) -> Response {
-        note(error, log);
+    /// An error as a redirect of the person's browser to the client.
+    fn redirect_error(&self, error: &Error, redirect: &str, state: Option<&str>, log: &mut RequestLog) -> Response {
+        log_error(error, log);
         let fields = [("error", Some(error.code)), ("error_description", Some(&*error.description)), ("state", state)];
         self.redirect(redirect, &fields)
     }
@@ -543,19 +553,19 @@ impl Asking<'_> {
     }
 
     /// An error as JSON.
-    fn refused(&self, error: &Error, log: &mut RequestLog) -> Response {
+    fn error_json(&self, error: &Error, log: &mut RequestLog) -> Response {
         let body = json!({ "error": error.code, "error_description": error.description });
         let scheme = if error.code == "invalid_token" { "Bearer realm=\"oauth\"" } else { "Basic realm=\"oauth\"" };
         let rejection = Rejection::new(status_of(error), error.description.as_str(), body.to_string())
             .retry_after(error.fault.as_ref().and_then(|fault| fault.retry_after_s))
             .challenge(|| HeaderValue::from_static(scheme));
         let response = uncached(rejection.respond(log));
-        note(error, log);
+        log_error(error, log);
         response
     }
 }
 
-fn note(error: &Error, log: &mut RequestLog) {
+fn log_error(error: &Error, log: &mut RequestLog) {
     match &error.fault {
         Some(fault) => log.fault(fault),
         None => log.fault = Some(format!("{}: {}", error.code, error.description)),
@@ -564,7 +574,7 @@ fn note(error: &Error, log: &mut RequestLog) {
 
 fn status_of(error: &Error) -> StatusCode {
     match (&error.fault, error.code) {
-        // The same as where the tokens are used.
+        // The same status as at the store agent's endpoint.
         (Some(fault), _) => {
             let status = crate::aly::errors::line(fault.kind, Operation::Unknown).http;
             StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
@@ -581,7 +591,7 @@ fn cookie(headers: &HeaderMap) -> Option<&str> {
     pairs.find(|(name, _)| *name == COOKIE_NAME).map(|(_, value)| value)
 }
 
-/// A JSON document with a secret, which old caches must not keep, either.
+/// A JSON response with a secret. HTTP/1.0 caches must not store it either.
 fn secret_response(status: StatusCode, value: &Value) -> Response {
     uncached(private_json(status, value.to_string()))
 }
@@ -592,6 +602,6 @@ fn uncached(mut response: Response) -> Response {
 }
 
 fn html_response(status: StatusCode, page: String) -> Response {
-    // A browser that has answered goes on to the client.
+    // After the form is submitted, the browser is redirected to the client.
     html::response(status, page, Forms::Onwards)
 }

@@ -1,7 +1,7 @@
-//! Codes and tokens: how they are given, exchanged, renewed, looked up and taken back.
+//! Authorization codes and tokens: issue, exchange, renewal, lookup and revocation.
 //!
-//! A code and a refresh token are good once. Whoever shows one a second time has either stolen it or been stolen from, and
-//! nobody can tell which: the grant ends, with all its tokens.
+//! A code and a refresh token can be used once. A second use means that one of its two users has stolen it, and the server
+//! cannot know which one: the grant ends with all its tokens.
 
 use std::sync::Arc;
 
@@ -12,18 +12,19 @@ use sha2::{Digest, Sha256};
 
 use super::clients::{OWN_GRANT, REFRESH_GRANT};
 use super::makers::Maker;
-use super::rows::{self, Access, Client, Code, Grant, REMEMBERED, TOGETHER};
+use super::records::{self, AccessToken, AuthorizationCode, Grant, MAX_ACCESS_TOKENS, MAX_ROTATED, OauthClient};
 use super::{
-    ACCESS, CODE, Error, NAMED, Oauth, REFRESH, TRIES, after, draw, hex, print, same, scopes, secret, too_busy,
+    ACCESS, ATTEMPTS, CALLER_PREFIX, CODE, Error, Oauth, REFRESH, after, constant_time_eq, draw, hex, scopes, secret,
+    secret_hash, too_busy,
 };
 use gateway::callers::Callers;
 
-/// Ends that are cleared away with every grant that is made: more than one, so that they grow fewer.
-const CLEARED: u32 = 4;
+/// Expired records that are removed with every new code or grant: more than one, so that their number falls.
+const MAX_REMOVED: u32 = 4;
 
-/// What a client gets.
+/// The tokens of a token response.
 #[derive(Debug)]
-pub(super) struct Tokens {
+pub(super) struct IssuedTokens {
     pub(super) access: String,
     pub(super) refresh: Option<String>,
     pub(super) expires_s: u32,
@@ -31,9 +32,9 @@ pub(super) struct Tokens {
     pub(super) workspace: Arc<str>,
 }
 
-/// What a person agreed to.
-pub(super) struct Agreed<'a> {
-    pub(super) client: &'a Client,
+/// The consent of a person.
+pub(super) struct Consent<'a> {
+    pub(super) client: &'a OauthClient,
     pub(super) redirect: &'a str,
     pub(super) challenge: &'a str,
     pub(super) scopes: Vec<String>,
@@ -42,15 +43,15 @@ pub(super) struct Agreed<'a> {
     pub(super) maker: Maker,
 }
 
-/// What a client shows to fetch what was agreed to.
-pub(super) struct Fetch<'a> {
+/// A client's request to exchange a code for tokens.
+pub(super) struct CodeExchange<'a> {
     pub(super) code: &'a str,
     pub(super) redirect: Option<&'a str>,
     pub(super) verifier: &'a str,
 }
 
-/// What is told of a token that is good.
-pub(super) struct Facts {
+/// Data of a valid token, for introspection and for the caller it identifies.
+pub(super) struct TokenInfo {
     pub(super) client: Arc<str>,
     pub(super) workspace: Arc<str>,
     pub(super) subject: Arc<str>,
@@ -60,7 +61,7 @@ pub(super) struct Facts {
     pub(super) is_access: bool,
 }
 
-/// A token's two halves: which grant it is of, and what nobody else knows.
+/// The grant's id in a token. A token is 16 bytes of the grant's id and 32 secret bytes.
 fn grant_of(token: &str, prefix: &str) -> Option<String> {
     let bytes = URL_SAFE_NO_PAD.decode(token.strip_prefix(prefix).filter(|text| text.len() == 64)?).ok()?;
     bytes.get(..16).map(hex)
@@ -77,22 +78,22 @@ fn id_bytes(id: &str) -> Result<[u8; 16], Fault> {
 }
 
 impl Grant {
-    /// One more access token.
+    /// Issues another access token.
     fn issue(&mut self, scopes: Vec<String>, now: Time, access_s: u32) -> Result<String, Fault> {
         let text = token(ACCESS, &id_bytes(&self.id)?)?;
         self.access.retain(|access| access.expires > now);
-        if self.access.len() >= TOGETHER {
+        if self.access.len() >= MAX_ACCESS_TOKENS {
             self.access.remove(0);
         }
-        self.access.push(Access { hash: print(&text), scopes, made: now, expires: after(now, access_s) });
+        self.access.push(AccessToken { hash: secret_hash(&text), scopes, made: now, expires: after(now, access_s) });
         Ok(text)
     }
 
-    /// Another refresh token in the place of the one there is.
+    /// Replaces the refresh token.
     fn rotate(&mut self, now: Time, refresh_s: u32) -> Result<String, Fault> {
         let text = token(REFRESH, &id_bytes(&self.id)?)?;
-        if let Some((used, _)) = self.refresh.replace((print(&text), after(now, refresh_s))) {
-            if self.rotated.len() >= REMEMBERED {
+        if let Some((used, _)) = self.refresh.replace((secret_hash(&text), after(now, refresh_s))) {
+            if self.rotated.len() >= MAX_ROTATED {
                 self.rotated.remove(0);
             }
             self.rotated.push(used);
@@ -100,16 +101,16 @@ impl Grant {
         Ok(text)
     }
 
-    fn is_of(&self, client: &Client) -> bool {
+    fn is_of(&self, client: &OauthClient) -> bool {
         self.client == client.id
     }
 }
 
 impl Oauth {
-    /// The code for what a person agreed to.
-    pub(super) async fn agree(&self, agreed: Agreed<'_>) -> Result<String, Error> {
+    /// Stores the consent and returns its code.
+    pub(super) async fn agree(&self, agreed: Consent<'_>) -> Result<String, Error> {
         let now = self.now();
-        let (ended, all) = self.list::<Code>(rows::CODE, rows::BY_END.into(), CLEARED).await?;
+        let (ended, all) = self.list::<AuthorizationCode>(records::CODE, records::BY_END.into(), MAX_REMOVED).await?;
         let over: Vec<_> = ended.into_iter().filter(|(code, _)| code.expires <= now).collect();
         if all.saturating_sub(over.len() as u64) >= self.rules.codes {
             return Err(Error::new(
@@ -118,9 +119,9 @@ impl Oauth {
             ));
         }
         let text = secret(CODE)?;
-        let Agreed { client, redirect, challenge, scopes, workspace, subject, maker } = agreed;
-        let code = Code {
-            code: print(&text),
+        let Consent { client, redirect, challenge, scopes, workspace, subject, maker } = agreed;
+        let code = AuthorizationCode {
+            code: secret_hash(&text),
             client: client.id.clone(),
             redirect: redirect.to_owned(),
             challenge: challenge.to_owned(),
@@ -131,27 +132,27 @@ impl Oauth {
             maker: Some(maker),
             grant: None,
         };
-        if !self.keep(vec![rows::put_code(&code, Expect::Absent)]).await? {
+        if !self.keep(vec![records::put_code(&code, Expect::Absent)]).await? {
             return Err(too_busy().into());
         }
         for (code, version) in over {
-            self.keep(vec![rows::remove(rows::CODE, &code.code, Expect::Version(version))]).await?;
+            self.keep(vec![records::remove(records::CODE, &code.code, Expect::Version(version))]).await?;
         }
         Ok(text)
     }
 
-    /// Tokens for a code.
+    /// Exchanges a code for tokens.
     pub(super) async fn exchange(
         &self,
         callers: &Callers,
-        client: (Client, u64),
-        fetch: Fetch<'_>,
-    ) -> Result<Tokens, Error> {
+        client: (OauthClient, u64),
+        fetch: CodeExchange<'_>,
+    ) -> Result<IssuedTokens, Error> {
         let unknown = || Error::grant("the code is not good: it was used, has expired, or is another client's");
         let asks = client;
         let client = &asks.0;
-        for _ in 0..TRIES {
-            let found = self.read::<Code>(rows::CODE, &print(fetch.code)).await?;
+        for _ in 0..ATTEMPTS {
+            let found = self.read::<AuthorizationCode>(records::CODE, &secret_hash(fetch.code)).await?;
             let (mut code, version) = found.ok_or_else(unknown)?;
             if code.client != client.id {
                 return Err(unknown());
@@ -165,7 +166,7 @@ impl Oauth {
                 return Err(unknown());
             }
             let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest(fetch.verifier));
-            if !same(&challenge, &code.challenge) {
+            if !constant_time_eq(&challenge, &code.challenge) {
                 return Err(Error::grant("code_verifier is not what code_challenge was made of"));
             }
             if !self.is_code_good(callers, &code).await? {
@@ -173,7 +174,7 @@ impl Oauth {
                     "the key that the person agreed with is not good any more; ask the person again",
                 ));
             }
-            self.stays(&asks).await?;
+            self.extend_client(&asks).await?;
             let mut grant = Grant {
                 id: hex(&draw::<16>()?),
                 client: client.id.clone(),
@@ -191,18 +192,22 @@ impl Oauth {
             let refresh = if renews { Some(grant.rotate(now, self.rules.refresh_s)?) } else { None };
             code.grant = Some(grant.id.clone());
             let changes =
-                vec![rows::put_grant(&grant, Expect::Absent), rows::put_code(&code, Expect::Version(version))];
+                vec![records::put_grant(&grant, Expect::Absent), records::put_code(&code, Expect::Version(version))];
             if self.keep(changes).await? {
-                self.tidy(&grant).await?;
+                self.remove_surplus(&grant).await?;
                 let Grant { scopes, workspace, .. } = grant;
-                return Ok(Tokens { access, refresh, expires_s: self.rules.access_s, scopes, workspace });
+                return Ok(IssuedTokens { access, refresh, expires_s: self.rules.access_s, scopes, workspace });
             }
         }
         Err(too_busy().into())
     }
 
-    /// A token for the client itself.
-    pub(super) async fn own_token(&self, client: (Client, u64), scope: Option<&str>) -> Result<Tokens, Error> {
+    /// Issues an access token for the client itself (client credentials).
+    pub(super) async fn own_token(
+        &self,
+        client: (OauthClient, u64),
+        scope: Option<&str>,
+    ) -> Result<IssuedTokens, Error> {
         let (client, _) = client;
         client.may_use(OWN_GRANT)?;
         let Some(workspace) = client.workspace.clone().filter(|_| client.secret.is_some()) else {
@@ -222,40 +227,40 @@ impl Oauth {
             rotated: Vec::new(),
         };
         let access = grant.issue(scopes.clone(), now, self.rules.access_s)?;
-        if !self.keep(vec![rows::put_grant(&grant, Expect::Absent)]).await? {
+        if !self.keep(vec![records::put_grant(&grant, Expect::Absent)]).await? {
             return Err(too_busy().into());
         }
-        self.tidy(&grant).await?;
-        Ok(Tokens { access, refresh: None, expires_s: self.rules.access_s, scopes, workspace })
+        self.remove_surplus(&grant).await?;
+        Ok(IssuedTokens { access, refresh: None, expires_s: self.rules.access_s, scopes, workspace })
     }
 
-    /// Other tokens for a refresh token, which is used up by it.
+    /// Exchanges a refresh token for new tokens; the refresh token becomes invalid.
     pub(super) async fn renew(
         &self,
         callers: &Callers,
-        client: (Client, u64),
+        client: (OauthClient, u64),
         refresh: &str,
         scope: Option<&str>,
-    ) -> Result<Tokens, Error> {
+    ) -> Result<IssuedTokens, Error> {
         let unknown =
             || Error::grant("the refresh token is not good: it has expired, was revoked or is another client's");
         let id = grant_of(refresh, REFRESH).ok_or_else(unknown)?;
-        let hash = print(refresh);
-        for _ in 0..TRIES {
-            let (mut grant, version) = self.read::<Grant>(rows::GRANT, &id).await?.ok_or_else(unknown)?;
+        let hash = secret_hash(refresh);
+        for _ in 0..ATTEMPTS {
+            let (mut grant, version) = self.read::<Grant>(records::GRANT, &id).await?.ok_or_else(unknown)?;
             if !grant.is_of(&client.0) {
                 return Err(unknown());
             }
-            if grant.rotated.iter().any(|used| same(used, &hash)) {
+            if grant.rotated.iter().any(|used| constant_time_eq(used, &hash)) {
                 self.end(&id).await?;
                 let message = "the refresh token was used before: its tokens are revoked, ask the person again";
                 return Err(Error::grant(message));
             }
             let now = self.now();
-            if !grant.refresh.as_ref().is_some_and(|(kept, end)| same(kept, &hash) && *end > now) {
+            if !grant.refresh.as_ref().is_some_and(|(kept, end)| constant_time_eq(kept, &hash) && *end > now) {
                 return Err(unknown());
             }
-            if !self.holds(callers, &grant).await? {
+            if !self.is_grant_valid(callers, &grant).await? {
                 self.end(&id).await?;
                 return Err(unknown());
             }
@@ -266,11 +271,11 @@ impl Oauth {
             if let Some(more) = narrowed.iter().find(|scope| !grant.scopes.contains(scope)) {
                 return Err(Error::scope(format!("nobody agreed to {more}")));
             }
-            self.stays(&client).await?;
+            self.extend_client(&client).await?;
             let access = grant.issue(narrowed.clone(), now, self.rules.access_s)?;
             let refresh = grant.rotate(now, self.rules.refresh_s)?;
-            if self.keep(vec![rows::put_grant(&grant, Expect::Version(version))]).await? {
-                return Ok(Tokens {
+            if self.keep(vec![records::put_grant(&grant, Expect::Version(version))]).await? {
+                return Ok(IssuedTokens {
                     access,
                     refresh: Some(refresh),
                     expires_s: self.rules.access_s,
@@ -282,14 +287,14 @@ impl Oauth {
         Err(too_busy().into())
     }
 
-    /// Takes a token back, if it is the client's: an access token alone, a refresh token with all the others.
-    pub(super) async fn revoke(&self, client: &Client, token: &str) -> Result<(), Error> {
-        let hash = print(token);
+    /// Revokes a token of the client: an access token alone, a refresh token with its whole grant.
+    pub(super) async fn revoke(&self, client: &OauthClient, token: &str) -> Result<(), Error> {
+        let hash = secret_hash(token);
         if let Some(id) = grant_of(token, REFRESH) {
-            let found = self.read::<Grant>(rows::GRANT, &id).await?;
+            let found = self.read::<Grant>(records::GRANT, &id).await?;
             let known = found.is_some_and(|(grant, _)| {
                 let current = grant.refresh.iter().map(|(hash, _)| hash);
-                grant.is_of(client) && current.chain(&grant.rotated).any(|kept| same(kept, &hash))
+                grant.is_of(client) && current.chain(&grant.rotated).any(|kept| constant_time_eq(kept, &hash))
             });
             if known {
                 self.end(&id).await?;
@@ -297,17 +302,17 @@ impl Oauth {
             return Ok(());
         }
         let Some(id) = grant_of(token, ACCESS) else { return Ok(()) };
-        for _ in 0..TRIES {
-            let Some((mut grant, version)) = self.read::<Grant>(rows::GRANT, &id).await? else { return Ok(()) };
+        for _ in 0..ATTEMPTS {
+            let Some((mut grant, version)) = self.read::<Grant>(records::GRANT, &id).await? else { return Ok(()) };
             let before = grant.access.len();
-            grant.access.retain(|access| !same(&access.hash, &hash));
+            grant.access.retain(|access| !constant_time_eq(&access.hash, &hash));
             if !grant.is_of(client) || grant.access.len() == before {
                 return Ok(());
             }
             let change = if grant.access.is_empty() && grant.refresh.is_none() {
-                rows::remove(rows::GRANT, &id, Expect::Version(version))
+                records::remove(records::GRANT, &id, Expect::Version(version))
             } else {
-                rows::put_grant(&grant, Expect::Version(version))
+                records::put_grant(&grant, Expect::Version(version))
             };
             if self.keep(vec![change]).await? {
                 return Ok(());
@@ -316,52 +321,52 @@ impl Oauth {
         Err(too_busy().into())
     }
 
-    /// What a token is good for, if it is.
-    pub(super) async fn facts(&self, callers: &Callers, token: &str) -> Result<Option<Facts>, Fault> {
+    /// The data of a token; `None` if it is not valid.
+    pub(super) async fn facts(&self, callers: &Callers, token: &str) -> Result<Option<TokenInfo>, Fault> {
         let is_access = token.starts_with(ACCESS);
         let prefix = if is_access { ACCESS } else { REFRESH };
         let Some(id) = grant_of(token, prefix) else { return Ok(None) };
-        let Some((grant, _)) = self.read::<Grant>(rows::GRANT, &id).await? else { return Ok(None) };
-        let (hash, now) = (print(token), self.now());
+        let Some((grant, _)) = self.read::<Grant>(records::GRANT, &id).await? else { return Ok(None) };
+        let (hash, now) = (secret_hash(token), self.now());
         let good = if is_access {
-            let access = grant.access.iter().find(|access| same(&access.hash, &hash));
+            let access = grant.access.iter().find(|access| constant_time_eq(&access.hash, &hash));
             access.map(|access| (access.scopes.clone(), access.made, access.expires))
         } else {
-            let refresh = grant.refresh.as_ref().filter(|(kept, _)| same(kept, &hash));
+            let refresh = grant.refresh.as_ref().filter(|(kept, _)| constant_time_eq(kept, &hash));
             refresh.map(|(_, end)| (grant.scopes.clone(), grant.made, *end))
         };
         let Some((scopes, made, expires)) = good.filter(|(_, _, expires)| *expires > now) else { return Ok(None) };
-        if !self.holds(callers, &grant).await? {
+        if !self.is_grant_valid(callers, &grant).await? {
             return Ok(None);
         }
         let Grant { client, workspace, subject, .. } = grant;
-        Ok(Some(Facts { client, workspace, subject, scopes, made, expires, is_access }))
+        Ok(Some(TokenInfo { client, workspace, subject, scopes, made, expires, is_access }))
     }
 
     pub(super) async fn by_access(&self, callers: &Callers, token: &str) -> Result<Option<Arc<Caller>>, Fault> {
         let facts = self.facts(callers, token).await?.filter(|facts| facts.is_access);
         Ok(facts.map(|facts| {
-            let name = format!("{NAMED}{}", facts.subject).into();
+            let name = format!("{CALLER_PREFIX}{}", facts.subject).into();
             let scopes = facts.scopes.as_slice().into();
             Arc::new(Caller { tenant: facts.workspace, name, authenticated: true, scopes })
         }))
     }
 
-    /// Ends a grant, whatever it has become meanwhile.
+    /// Removes a grant in whatever version it is stored.
     pub(super) async fn end(&self, grant: &str) -> Result<(), Fault> {
-        self.keep(vec![rows::remove(rows::GRANT, grant, Expect::Any)]).await.map(drop)
+        self.keep(vec![records::remove(records::GRANT, grant, Expect::Any)]).await.map(drop)
     }
 
-    /// Clears away what has ended, and what one person has too much of.
-    async fn tidy(&self, new: &Grant) -> Result<(), Fault> {
+    /// Removes expired grants, and the oldest grants of the person beyond the limit.
+    async fn remove_surplus(&self, new: &Grant) -> Result<(), Fault> {
         let now = self.now();
-        let (ended, _) = self.list::<Grant>(rows::GRANT, rows::BY_END.into(), CLEARED).await?;
-        let (oldest, all) = self.list::<Grant>(rows::GRANT, rows::of_person(new), CLEARED).await?;
+        let (ended, _) = self.list::<Grant>(records::GRANT, records::BY_END.into(), MAX_REMOVED).await?;
+        let (oldest, all) = self.list::<Grant>(records::GRANT, records::of_person(new), MAX_REMOVED).await?;
         let over = ended.into_iter().filter(|(grant, _)| grant.expires() <= now);
         let many = oldest.into_iter().take(all.saturating_sub(u64::from(self.rules.grants)) as usize);
         for (grant, version) in over.chain(many) {
             if grant.id != new.id {
-                self.keep(vec![rows::remove(rows::GRANT, &grant.id, Expect::Version(version))]).await?;
+                self.keep(vec![records::remove(records::GRANT, &grant.id, Expect::Version(version))]).await?;
             }
         }
         Ok(())

@@ -1,18 +1,17 @@
-//! Who may act for a workspace: API keys, and tokens that a person of the workspace agreed to (OAuth 2.1).
+//! Credentials of workspaces: API keys, and tokens that a person of the workspace gave consent to (OAuth 2.1).
 //!
-//! What there is of OAuth is what clients need and no more: authorization codes with PKCE (S256, always), client credentials
-//! for clients that a workspace registered, refresh tokens that are good once, revocation, introspection, registration by
-//! the client itself, and the documents that tell all this.
+//! Supported are authorization codes with PKCE (always S256), client credentials for clients that a workspace registered,
+//! refresh tokens that are used once, revocation, introspection, dynamic client registration, and the metadata documents.
 //!
-//! * `rows`: what is kept, as records of the store. Of a secret only its hash is.
-//! * `clients`: who asks for tokens.
-//! * `grants`: codes and tokens, and what becomes of them.
+//! * `records`: the stored records. Of a secret only the hash is stored.
+//! * `clients`: registration and authentication of clients.
+//! * `grants`: authorization codes and tokens: issue, exchange, renewal, lookup, revocation.
 //! * `keys`: API keys.
-//! * `makers`: which key a client or a grant was made with, and what ends with it.
-//! * `endpoints`, `page`: the wire. It is the second one outside `dialects`, after the admin API's: nothing in it is A2A.
+//! * `makers`: the key that a client or a grant was created with; revoking the key revokes both.
+//! * `endpoints`, `page`: HTTP endpoints below `/oauth` and the consent page. Nothing in them is A2A.
 //!
-//! A grant is one record with all its tokens in it, found by the part of a token that is no secret: whoever looks one up
-//! reads one record, and whatever ends a grant ends all of its tokens in one commit. A tenant is a workspace here.
+//! A grant is one record with all its tokens. The part of a token that is not secret is the key of the record: a lookup
+//! reads one record, and the end of a grant ends all its tokens in one commit. The tenant of a caller is its workspace.
 
 mod clients;
 pub(crate) mod endpoints;
@@ -20,7 +19,7 @@ mod grants;
 mod keys;
 mod makers;
 mod page;
-mod rows;
+mod records;
 
 use std::sync::Arc;
 
@@ -32,15 +31,15 @@ use model::ports::store::{Conflict, StoreError};
 use model::{Caller, Fault, Kind, Record, RecordChange, RecordPage, RecordQuery, Time};
 use subtle::ConstantTimeEq;
 
-pub use keys::{KeyShown, NewKey};
-pub use makers::{ClientShown, Ended, GrantShown};
-pub(crate) use makers::{KeyKind, Revoked};
+pub use keys::{ApiKeySummary, NewApiKey};
+pub use makers::{ClientSummary, GrantSummary, RevocationCounts};
+pub(crate) use makers::{KeyKind, RevokedKey};
 
 use gateway::callers::{self, Callers};
 use gateway::links::Links;
 
-/// What callers with a token of ours are named, so that they never meet others.
-pub(crate) const NAMED: &str = "oauth:";
+/// Prefix of the names of callers that OAuth identified: the names of other callers never begin with it. Stored.
+pub(crate) const CALLER_PREFIX: &str = "oauth:";
 
 const ACCESS: &str = "aly_oauth_";
 const REFRESH: &str = "aly_refresh_";
@@ -48,33 +47,34 @@ const CODE: &str = "aly_code_";
 const SECRET: &str = "aly_secret_";
 const KEY: &str = "aly_";
 
-/// How often a change is tried again that others were faster with.
-const TRIES: usize = 8;
+/// Attempts at a change that conflicts with concurrent ones.
+const ATTEMPTS: usize = 8;
 
-/// How long things are good for, and how many of them there may be.
+/// Lifetimes of credentials, and limits on their number.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rules {
-    /// Access tokens.
+pub struct OauthRules {
+    /// Lifetime of access tokens.
     pub access_s: u32,
-    /// Refresh tokens, each from its own beginning.
+    /// Lifetime of refresh tokens, each from its issue.
     pub refresh_s: u32,
-    /// Authorization codes.
+    /// Lifetime of authorization codes.
     pub code_s: u32,
-    /// Clients that registered themselves, and codes that nobody has exchanged yet.
+    /// Most clients that registered themselves.
     pub clients: u64,
+    /// Most codes that are not exchanged yet.
     pub codes: u64,
-    /// API keys of a workspace.
+    /// Most API keys of a workspace.
     pub keys: u32,
-    /// Grants of one client for one person of a workspace; the oldest gives way.
+    /// Most grants of one client for one person of a workspace; a new one replaces the oldest.
     pub grants: u32,
-    /// A client that registered itself and never got a token makes room for others after this; one that did, once none of
-    /// its tokens can be good.
+    /// Time after which a self-registered client without a token may be removed to make room for another. A client with
+    /// tokens may be removed when none of them can be valid any more.
     pub idle_s: u32,
 }
 
-impl Default for Rules {
-    fn default() -> Rules {
-        Rules {
+impl Default for OauthRules {
+    fn default() -> OauthRules {
+        OauthRules {
             access_s: 3_600,
             refresh_s: 30 * 24 * 3_600,
             code_s: 600,
@@ -91,17 +91,17 @@ impl Default for Rules {
 #[derive(Clone)]
 pub struct Oauth {
     engine: Engine,
-    rules: Rules,
-    /// Has the key that tags of secrets are made with.
+    rules: OauthRules,
+    /// Has the key that tags of secrets are computed with.
     links: Links,
 }
 
-/// A request that is refused, in the words of OAuth.
+/// The error of a request, with OAuth's error code.
 #[derive(Debug)]
 pub(crate) struct Error {
     pub(crate) code: &'static str,
     pub(crate) description: String,
-    /// What went wrong here, where the caller did nothing wrong.
+    /// The server's fault, where the request itself was correct.
     pub(crate) fault: Option<Box<Fault>>,
 }
 
@@ -137,12 +137,12 @@ impl From<Unmoved> for Error {
 }
 
 impl Oauth {
-    pub fn new(engine: Engine, rules: Rules) -> Oauth {
+    pub fn new(engine: Engine, rules: OauthRules) -> Oauth {
         let links = Links::new(engine.store().clone(), engine.sealer().cloned());
         Oauth { engine, rules, links }
     }
 
-    /// Whose API key or access token this is; `None` if it is neither.
+    /// The caller of an API key or access token; `None` if the text is neither.
     pub(crate) async fn identify(&self, callers: &Callers, bearer: &str) -> Result<Option<Arc<Caller>>, Fault> {
         if bearer.starts_with(ACCESS) {
             return self.by_access(callers, bearer).await;
@@ -155,19 +155,19 @@ impl Oauth {
     }
 
     async fn read<R: Row>(&self, kind: &'static str, key: &str) -> Result<Option<(R, u64)>, Fault> {
-        let found = self.engine.store().record(kind.into(), key.into()).await.map_err(unread)?;
-        found.map(|record| opened(&record)).transpose()
+        let found = self.engine.store().record(kind.into(), key.into()).await.map_err(store_fault)?;
+        found.map(|record| decode_record(&record)).transpose()
     }
 
-    /// The first so many of a list: highest rank first.
+    /// The first `limit` rows of a list, highest rank first, and the length of the list.
     async fn list<R: Row>(&self, kind: &'static str, list: String, limit: u32) -> Result<(Vec<(R, u64)>, u64), Fault> {
         let query = RecordQuery { kind: kind.into(), list: list.into(), after: None, skip: 0, limit, count: true };
-        let RecordPage { records, total, .. } = self.engine.store().records(query).await.map_err(unread)?;
-        let rows = records.iter().map(|(record, _)| opened(record)).collect::<Result<_, Fault>>()?;
+        let RecordPage { records, total, .. } = self.engine.store().records(query).await.map_err(store_fault)?;
+        let rows = records.iter().map(|(record, _)| decode_record(record)).collect::<Result<_, Fault>>()?;
         Ok((rows, total.unwrap_or_default()))
     }
 
-    /// Commits; `false` if somebody else was faster with one of the records.
+    /// Commits; `false` if a concurrent change wrote one of the records first.
     async fn keep(&self, records: Vec<RecordChange>) -> Result<bool, Fault> {
         match self.engine.keep(Along { records, ..Along::default() }).await {
             Ok(()) => Ok(true),
@@ -177,11 +177,11 @@ impl Oauth {
     }
 }
 
-fn opened<R: Row>(record: &Record) -> Result<(R, u64), Fault> {
+fn decode_record<R: Row>(record: &Record) -> Result<(R, u64), Fault> {
     Ok((R::from_row(&record.body).map_err(Fault::internal)?, record.version))
 }
 
-fn unread(trouble: StoreError) -> Fault {
+fn store_fault(trouble: StoreError) -> Fault {
     match trouble {
         StoreError::Broken(_) => Fault::internal(trouble),
         StoreError::Full
@@ -198,20 +198,20 @@ fn too_busy() -> Fault {
     Fault::new(Kind::Unavailable, "too many changes at once; try again shortly").retry_after(1)
 }
 
-/// Bytes nobody can guess.
+/// Random bytes.
 fn draw<const N: usize>() -> Result<[u8; N], Fault> {
     let mut drawn = [0; N];
     getrandom::fill(&mut drawn).map_err(|error| Fault::internal(format!("no randomness: {error}")))?;
     Ok(drawn)
 }
 
-/// A secret nobody can guess.
+/// A random secret with a prefix.
 fn secret(prefix: &str) -> Result<String, Fault> {
     Ok(format!("{prefix}{}", URL_SAFE_NO_PAD.encode(draw::<32>()?)))
 }
 
-/// What is kept of a secret. It was drawn from 32 bytes, so a fast hash gives nothing away.
-fn print(secret: &str) -> String {
+/// The stored form of a secret. The secret has 32 random bytes, so a fast hash is safe.
+fn secret_hash(secret: &str) -> String {
     hex(&callers::hash(secret))
 }
 
@@ -224,7 +224,7 @@ fn hex(bytes: &[u8]) -> String {
     text
 }
 
-fn same(one: &str, other: &str) -> bool {
+fn constant_time_eq(one: &str, other: &str) -> bool {
     one.as_bytes().ct_eq(other.as_bytes()).into()
 }
 
@@ -232,7 +232,7 @@ fn after(now: Time, seconds: u32) -> Time {
     Time(now.0.saturating_add(i64::from(seconds) * 1_000))
 }
 
-/// The scopes that a text names, each once and in our order; or the first that nobody knows.
+/// The scopes that a text names, each once and in the order of `SCOPES`; an unknown scope is an error.
 fn scopes(text: &str) -> Result<Vec<String>, Error> {
     let known = |name: &str| crate::aly::SCOPES.iter().any(|(scope, _)| *scope == name);
     if let Some(unknown) = text.split_ascii_whitespace().find(|name| !known(name)) {
@@ -244,7 +244,7 @@ fn scopes(text: &str) -> Result<Vec<String>, Error> {
     Ok(crate::aly::SCOPES.iter().map(|(scope, _)| *scope).filter(named).map(str::to_owned).collect())
 }
 
-/// Whether a credential is good for something. One without scopes is good for everything.
+/// Whether a credential with the scopes `held` has a scope. An empty list means all scopes.
 pub(crate) fn covers(held: &[String], scope: &str) -> bool {
     held.is_empty() || held.iter().any(|held| held == scope)
 }

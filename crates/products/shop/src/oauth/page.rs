@@ -1,9 +1,9 @@
-//! The page where a person agrees: plain, without a script.
+//! The consent page: plain HTML without a script.
 
-use super::endpoints::Request;
+use super::endpoints::AuthorizationRequest;
 use web::html::{document, escaped, hidden};
 
-/// The fields of a request that come back with the answer.
+/// Fields of the authorization request that the form sends back.
 pub(super) const CARRIED: [&str; 8] = [
     "client_id",
     "redirect_uri",
@@ -17,9 +17,9 @@ pub(super) const CARRIED: [&str; 8] = [
 
 const TITLE: &str = "Access to a workspace";
 
-/// Asks for a yes or a no; `said` is what was wrong with an answer before.
+/// The consent form; `said` is the error of the previous submission.
 pub(super) fn ask<'a>(
-    request: &Request,
+    request: &AuthorizationRequest,
     fields: impl Iterator<Item = &'a (String, String)>,
     nonce: &str,
     said: Option<&str>,
@@ -51,7 +51,7 @@ pub(super) fn ask<'a>(
     document(TITLE, &html)
 }
 
-/// Says what is wrong to somebody who cannot be sent back.
+/// The error page for a request without a usable redirect URI.
 pub(super) fn refusal(said: &str) -> String {
     let said = escaped(said);
     document(TITLE, &format!("<h1>This cannot be asked</h1>\n<p class=\"wrong\" role=\"alert\">{said}</p>\n"))
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_that_somebody_else_wrote_is_markup() {
+    fn texts_of_clients_are_escaped() {
         assert!(!refusal("<script>").contains("<script>"));
     }
 }

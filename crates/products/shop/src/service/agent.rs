@@ -1,55 +1,54 @@
-//! The store agent: a message runs one skill, and what comes of it is the task.
+//! The store agent: a message runs one skill, and the task has the result.
 //!
-//! A message that lacks something is answered with a question, and the task waits; the next message of the task is read as
-//! the answer, and completes the earlier request.
+//! If a message lacks a detail, the agent replies with a question and the task waits; the next message of the task is read as
+//! the answer and completes the earlier request.
 //!
-//! It is an agent like any other and no product that moves tasks: one message is one turn that ends, so that streams,
-//! subscriptions, lists, cancel, push and every dialect have it for nothing. It lives here and not with the other kinds
-//! because it needs the shops' data, of which those know nothing. A turn that a crash cut off is run again under its own id,
-//! by which a cart, a change or a checkout that was made is known: nothing is made twice.
+//! It is an agent like any other: one message is one turn, so that streams, subscriptions, lists, cancel, push and every
+//! dialect work without further code. It is in this crate because it needs the shops' data. A turn that a crash interrupted
+//! runs again under the same id, which is the idempotency key of its changes: nothing is created twice.
 //!
-//! Permissions are checked before there is a task, where the caller is known ([`Shop::admit`]); a turn only knows the
+//! Permissions are checked before a task exists, where the caller is available ([`Shop::admit`]); a turn has only the
 //! workspace. An agent without that check ([`StoreAgent::public`]) therefore serves public skills only.
 
 use std::sync::Arc;
 
 use futures_util::stream::{self, BoxStream, StreamExt};
 use model::ports::agent::{
-    Admission, Agent, AgentEvent, AgentMessage, ArtifactChunk, EndState, Profile, Restart, Skill as Offered, Turn,
+    Admission, Agent, AgentEvent, AgentMessage, ArtifactChunk, EndState, Profile, Restart, Skill as ProfileSkill, Turn,
     TurnEnd,
 };
 use model::{Fault, Inbound, Json, Message, Part, Role, Task};
 use sha2::{Digest, Sha256};
-use shop_rules::{Ending, Request, Skill, SkillReply, Unread, WorkspaceId, intent, reply};
+use shop_rules::{Ending, SkillReply, SkillRequest, SkillRequestError, StoreSkill, WorkspaceId, intent, reply};
 use tokio::sync::watch;
 
-use crate::service::{Caller, Error, Once, Shop};
+use crate::service::{Error, Once, Shop, WorkspaceCaller};
 
-/// The name it has where none is configured.
+/// The agent's default name.
 pub const NAME: &str = "store";
 
 pub struct StoreAgent {
-    counter: ShopHandle,
+    handle: ShopHandle,
     profile: Profile,
     /// Whether the permission to write orders is checked before a message arrives.
     guarded: bool,
 }
 
 impl StoreAgent {
-    /// For a front that asks [`Shop::admit`] before a task exists.
-    pub fn guarded(counter: impl Into<ShopHandle>, name: &str) -> StoreAgent {
-        StoreAgent { counter: counter.into(), profile: profile(name, &Skill::ALL), guarded: true }
+    /// All skills, for an endpoint that checks permissions before a task exists.
+    pub fn guarded(handle: impl Into<ShopHandle>, name: &str) -> StoreAgent {
+        StoreAgent { handle: handle.into(), profile: profile(name, &StoreSkill::ALL), guarded: true }
     }
 
-    /// For anybody: the public skills alone.
-    pub fn public(counter: impl Into<ShopHandle>, name: &str) -> StoreAgent {
-        let public: Vec<Skill> = Skill::ALL.into_iter().filter(|skill| skill.scope().is_none()).collect();
-        StoreAgent { counter: counter.into(), profile: profile(name, &public), guarded: false }
+    /// The public skills only, for callers that are not checked.
+    pub fn public(handle: impl Into<ShopHandle>, name: &str) -> StoreAgent {
+        let public: Vec<StoreSkill> = StoreSkill::ALL.into_iter().filter(|skill| skill.scope().is_none()).collect();
+        StoreAgent { handle: handle.into(), profile: profile(name, &public), guarded: false }
     }
 }
 
-/// Where the agent finds the shops. Shops are on an engine, and an engine starts with its agents and takes up at once what
-/// they had begun: whatever comes before the shops are open waits.
+/// The agent's reference to the shops, which start after it: shops need an engine, and an engine starts with its agents and
+/// recovers their turns at once. A turn that comes before the shops have started waits.
 #[derive(Clone, Default)]
 pub struct ShopHandle(Arc<watch::Sender<Option<Shop>>>);
 
@@ -65,7 +64,7 @@ impl ShopHandle {
             match shop {
                 Some(shop) => return shop,
                 None if opened.changed().await.is_ok() => {}
-                // Its sender is held here.
+                // Cannot happen: `self` holds the sender.
                 None => std::future::pending().await,
             }
         }
@@ -74,17 +73,17 @@ impl ShopHandle {
 
 impl From<Shop> for ShopHandle {
     fn from(shop: Shop) -> ShopHandle {
-        let counter = ShopHandle::default();
-        counter.open(shop);
-        counter
+        let handle = ShopHandle::default();
+        handle.open(shop);
+        handle
     }
 }
 
-fn profile(name: &str, skills: &[Skill]) -> Profile {
+fn profile(name: &str, skills: &[StoreSkill]) -> Profile {
     let modes = || vec!["text/plain".to_owned(), "application/json".to_owned()];
     let offered = skills.iter().map(|skill| {
         let (title, says, _) = skill.says();
-        Offered {
+        ProfileSkill {
             id: skill.name().to_owned(),
             name: title.to_owned(),
             description: says.to_owned(),
@@ -122,15 +121,15 @@ impl Agent for StoreAgent {
     }
 
     fn run(&self, turn: Turn) -> BoxStream<'static, AgentEvent> {
-        let (counter, guarded) = (self.counter.clone(), self.guarded);
-        let done = async move { stream::iter(spoken(run(&counter.shop().await, guarded, &turn).await)) };
-        // That it is at work is said before anything is looked up.
+        let (handle, guarded) = (self.handle.clone(), self.guarded);
+        let done = async move { stream::iter(events(run(&handle.shop().await, guarded, &turn).await)) };
+        // The status `working` comes before the first lookup.
         stream::once(std::future::ready(AgentEvent::Working(None))).chain(stream::once(done).flatten()).boxed()
     }
 }
 
-/// The request that the caller's messages of a task make together: what is missing in one may be in the next.
-pub(crate) fn conversation(task: Option<&Task>, next: Option<&Message>) -> Result<Request, Unread> {
+/// The request of a task, from all its user messages: a later message may add what an earlier one lacks.
+pub(crate) fn conversation(task: Option<&Task>, next: Option<&Message>) -> Result<SkillRequest, SkillRequestError> {
     let earlier = task.into_iter().flat_map(|task| &task.history).map(|message| &**message);
     let said = earlier.filter(|message| message.role == Role::User).chain(next);
     intent::read_all(said.map(|message| &message.parts[..]))
@@ -138,12 +137,12 @@ pub(crate) fn conversation(task: Option<&Task>, next: Option<&Message>) -> Resul
 
 async fn run(shop: &Shop, guarded: bool, turn: &Turn) -> Result<SkillReply, Error> {
     let request = conversation(Some(&turn.so_far), None)?;
-    let caller = Caller { workspace: WorkspaceId(turn.tenant.clone()), scopes: Arc::default() };
+    let caller = WorkspaceCaller { workspace: WorkspaceId(turn.tenant.clone()), scopes: Arc::default() };
     let once = Once { key: format!("turn/{}", turn.id), print: Sha256::digest(turn.id.to_string()).into() };
     shop.run_skill(guarded.then_some(&caller), &request, Some(once)).await
 }
 
-fn spoken(outcome: Result<SkillReply, Error>) -> Vec<AgentEvent> {
+fn events(outcome: Result<SkillReply, Error>) -> Vec<AgentEvent> {
     let outcome = match outcome {
         Ok(outcome) => outcome,
         Err(refused) => {

@@ -1,4 +1,4 @@
-//! Carts at work.
+//! Creation, reading, change and expiry of carts.
 
 use std::sync::Arc;
 
@@ -9,19 +9,19 @@ use model::RecordChange;
 use model::ports::store::Conflict;
 use serde::{Deserialize, Serialize};
 use shop_rules::{
-    Act, Cart, CartToken, Place, ProductId, Site, Slug, Totals, VariantChoice, VariantId, checkout, coupon,
+    Cart, CartAct, CartToken, ProductId, Site, Slug, StockPlace, Totals, VariantChoice, VariantId, checkout, coupon,
 };
 
 use crate::service::records;
-use crate::service::{Caller, Error, Once, Shop, ShopEntity, secret};
+use crate::service::{Error, Once, Shop, ShopEntity, WorkspaceCaller, secret};
 
 pub(crate) const ATTEMPTS: u32 = 32;
 /// Most open carts of a site, so that carts cannot fill the store.
 const MOST_OPEN: u64 = 100_000;
-/// How long a count of them is believed.
+/// Time that a count of them is used for.
 const COUNTED_MS: i64 = 5_000;
 
-/// A cart, whose token the caller has.
+/// A cart with its token and totals.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenCart {
     pub token: CartToken,
@@ -42,10 +42,11 @@ pub enum CartChange {
     Cancel,
 }
 
-/// The result of a request. A token is not stored: it is derived from the random text, with the server's secret.
+/// The stored result of a request with an idempotency key. A token is not stored: it is derived from the random text
+/// `drawn` with the server's secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Made {
+pub(crate) enum ShopKeyResult {
     Cart { drawn: String },
     Changed,
     Session { drawn: String },
@@ -54,7 +55,7 @@ pub(crate) enum Made {
 
 /// The scope of idempotency keys: the keys of a workspace, or of a token's holder, mean nothing elsewhere.
 pub(crate) enum KeyScope<'a> {
-    Workspace(&'a Caller),
+    Workspace(&'a WorkspaceCaller),
     Token(&'a str),
 }
 
@@ -63,7 +64,7 @@ impl Shop {
         &self,
         whose: &KeyScope<'_>,
         once: Option<&Once>,
-    ) -> Result<Result<Option<FreshKey>, Made>, Error> {
+    ) -> Result<Result<Option<FreshKey>, ShopKeyResult>, Error> {
         let Some(once) = once else { return Ok(Ok(None)) };
         let whose: &[&str] = match whose {
             KeyScope::Workspace(caller) => &["workspace", caller.workspace.as_str()],
@@ -76,10 +77,10 @@ impl Shop {
         }
     }
 
-    /// A new cart. A repeat is known only of a caller that is: what two strangers call the same is not.
+    /// Creates a cart. The idempotency key counts only with a credential: callers without one share no scope for keys.
     pub async fn create_cart(
         &self,
-        caller: Option<&Caller>,
+        caller: Option<&WorkspaceCaller>,
         slug: &Slug,
         once: Option<Once>,
     ) -> Result<OpenCart, Error> {
@@ -91,26 +92,28 @@ impl Shop {
             Some(caller) => self.once(&KeyScope::Workspace(caller), once.as_ref()).await,
             None => Ok(Ok(None)),
         };
-        let token_of = |drawn: &str| Ok::<_, Error>(CartToken::draw(self.shared.secret.told(&["cart", drawn])?));
+        let token_of = |drawn: &str| Ok::<_, Error>(CartToken::draw(self.shared.secret.derive(&["cart", drawn])?));
         let fresh = match known().await? {
             Ok(fresh) => fresh,
-            Err(Made::Cart { drawn }) => return self.cart(slug, &token_of(&drawn)?).await,
-            Err(Made::Changed | Made::Session { .. } | Made::Order) => return Err(Error::KeyReused),
+            Err(ShopKeyResult::Cart { drawn }) => return self.cart(slug, &token_of(&drawn)?).await,
+            Err(ShopKeyResult::Changed | ShopKeyResult::Session { .. } | ShopKeyResult::Order) => {
+                return Err(Error::KeyReused);
+            }
         };
         let drawn = secret::draw_text()?;
         let token = token_of(&drawn)?;
-        self.room_for_a_cart(slug).await?;
+        self.check_cart_limit(slug).await?;
         let now = self.now();
         let cart = Cart::open(&site, now, &self.config().rules);
         let mut records = vec![records::put_cart(&token.key(), &cart, 0)];
-        records.extend(fresh.map(|fresh| fresh.used_for(Made::Cart { drawn }, now)));
+        records.extend(fresh.map(|fresh| fresh.used_for(ShopKeyResult::Cart { drawn }, now)));
         match self.engine().keep(Along { records, ..Along::default() }).await {
             Ok(()) => {}
             Err(Unmoved::Met(Conflict::Record(kind, ..))) if records::USED_KEYS.is(&kind) => {
-                // The same request was faster.
+                // A concurrent repeat of this request was committed first.
                 return match known().await? {
-                    Err(Made::Cart { drawn }) => self.cart(slug, &token_of(&drawn)?).await,
-                    Ok(_) | Err(Made::Changed | Made::Session { .. } | Made::Order) => {
+                    Err(ShopKeyResult::Cart { drawn }) => self.cart(slug, &token_of(&drawn)?).await,
+                    Ok(_) | Err(ShopKeyResult::Changed | ShopKeyResult::Session { .. } | ShopKeyResult::Order) => {
                         Err(shop_rules::Error::Changed.into())
                     }
                 };
@@ -122,7 +125,7 @@ impl Shop {
         Ok(OpenCart { token, cart, totals })
     }
 
-    async fn room_for_a_cart(&self, site: &Slug) -> Result<(), Error> {
+    async fn check_cart_limit(&self, site: &Slug) -> Result<(), Error> {
         let now = self.now();
         let known = self.shared.open.lock().get(site).copied();
         let open = match known {
@@ -133,11 +136,11 @@ impl Shop {
         if open.0 > MOST_OPEN { Err(Error::TooManyCarts) } else { Ok(()) }
     }
 
-    /// A cart as it is kept, and its version. One that is over is ended first.
+    /// A stored cart and its version. A cart whose time is over is expired first.
     pub(crate) async fn read_cart(&self, site: &Slug, key: &Arc<str>) -> Result<(Cart, u64), Error> {
         for _ in 0..ATTEMPTS {
             let found = self.read(records::CARTS, key.clone()).await?;
-            // A cart of another site is none.
+            // A cart of another site is not found.
             let Some((cart, version)) = found.filter(|(cart, _)| cart.site == *site) else {
                 return Err(Error::Unknown(ShopEntity::Cart));
             };
@@ -173,8 +176,10 @@ impl Shop {
         let key = token.key();
         let fresh = match self.once(&KeyScope::Token(&key), once.as_ref()).await? {
             Ok(fresh) => fresh,
-            Err(Made::Changed) => return self.cart(slug, token).await,
-            Err(Made::Cart { .. } | Made::Session { .. } | Made::Order) => return Err(Error::KeyReused),
+            Err(ShopKeyResult::Changed) => return self.cart(slug, token).await,
+            Err(ShopKeyResult::Cart { .. } | ShopKeyResult::Session { .. } | ShopKeyResult::Order) => {
+                return Err(Error::KeyReused);
+            }
         };
         for _ in 0..ATTEMPTS {
             let (cart, version) = self.read_cart(slug, &key).await?;
@@ -182,7 +187,7 @@ impl Shop {
             let now = self.now();
             let cart = cart.act(act, now, &self.config().rules)?;
             let mut records = vec![records::put_cart(&key, &cart, version)];
-            records.extend(fresh.as_ref().map(|fresh| fresh.used_for(Made::Changed, now)));
+            records.extend(fresh.as_ref().map(|fresh| fresh.used_for(ShopKeyResult::Changed, now)));
             match self.engine().keep(Along { records, ..Along::default() }).await {
                 Ok(()) => {
                     let totals = cart.totals(&site.terms, now)?;
@@ -190,8 +195,9 @@ impl Shop {
                 }
                 Err(Unmoved::Met(Conflict::Record(kind, ..))) if records::USED_KEYS.is(&kind) => {
                     return match self.once(&KeyScope::Token(&key), once.as_ref()).await? {
-                        Err(Made::Changed) => self.cart(slug, token).await,
-                        Ok(_) | Err(Made::Cart { .. } | Made::Session { .. } | Made::Order) => {
+                        Err(ShopKeyResult::Changed) => self.cart(slug, token).await,
+                        Ok(_)
+                        | Err(ShopKeyResult::Cart { .. } | ShopKeyResult::Session { .. } | ShopKeyResult::Order) => {
                             Err(shop_rules::Error::Changed.into())
                         }
                     };
@@ -203,15 +209,15 @@ impl Shop {
         Err(shop_rules::Error::Changed.into())
     }
 
-    /// A change with what the rules have to know for it.
-    async fn act_of(&self, site: &Site, cart: &Cart, change: &CartChange) -> Result<Act, Error> {
+    /// The change with the data that the rules need for it: products, coupons, available stock.
+    async fn act_of(&self, site: &Site, cart: &Cart, change: &CartChange) -> Result<CartAct, Error> {
         Ok(match change {
             CartChange::Add { product, which, quantity } => {
                 let goods = self.product(&site.slug, product).await?;
                 let variant = goods.product.variant(which)?;
                 let place = goods.product.variants.iter().position(|known| known.id == variant.id);
                 let left = place.and_then(|place| goods.left.get(place).copied().flatten());
-                Act::Add { item: goods.product.item(variant, *quantity), left }
+                CartAct::Add { item: goods.product.item(variant, *quantity), left }
             }
             CartChange::Update { product, variant, quantity } => {
                 let mut items = cart.items.iter().filter(|item| {
@@ -222,31 +228,31 @@ impl Shop {
                     None => None,
                 };
                 let (product, variant) = (product.clone(), variant.clone());
-                Act::Update { product, variant, quantity: *quantity, left }
+                CartAct::Update { product, variant, quantity: *quantity, left }
             }
             CartChange::Remove { product, variant } => {
-                Act::Remove { product: product.clone(), variant: variant.clone() }
+                CartAct::Remove { product: product.clone(), variant: variant.clone() }
             }
-            CartChange::Clear => Act::Clear,
+            CartChange::Clear => CartAct::Clear,
             CartChange::Coupon { code } => {
                 let code = coupon::code(code)?;
                 let found = self.coupon(&site.slug, &code).await?;
                 let (coupon, _) = found.ok_or_else(|| shop_rules::Error::NoCoupon(code.to_string()))?;
-                Act::Coupon(coupon)
+                CartAct::Coupon(coupon)
             }
-            CartChange::NoCoupon => Act::NoCoupon,
-            CartChange::Email { address } => Act::Email(address.as_str().into()),
-            CartChange::Cancel => Act::Cancel,
+            CartChange::NoCoupon => CartAct::NoCoupon,
+            CartChange::Email { address } => CartAct::Email(address.as_str().into()),
+            CartChange::Cancel => CartAct::Cancel,
         })
     }
 
     async fn left(&self, site: &Slug, item: &shop_rules::Item) -> Result<u64, Error> {
-        let account = checkout::unit_of(site, item).account(Place::Available);
+        let account = checkout::unit_of(site, item).account(StockPlace::Available);
         let left = self.engine().store().balances(vec![account]).await.map_err(read_fault)?;
         Ok(left.first().map_or(0, |n| u64::try_from(*n).unwrap_or_default()))
     }
 
-    /// Expires a cart with its checkout. A concurrent change has done it already, or made it needless.
+    /// Expires a cart with its checkout. A conflict means that a concurrent change did it or made it unnecessary.
     pub(crate) async fn expire(&self, key: &Arc<str>) -> Result<(), Error> {
         let Some((cart, version)) = self.read(records::CARTS, key.clone()).await? else { return Ok(()) };
         let session = match &cart.session {
@@ -257,17 +263,17 @@ impl Shop {
             return Ok(());
         };
         let versions = (version, session.map_or(0, |(_, version)| version));
-        match self.carry(key, &step, versions, Vec::new()).await {
+        match self.commit_step(key, &step, versions, Vec::new()).await {
             Ok(()) | Err(Unmoved::Met(Conflict::Record(..) | Conflict::Entry(_))) => Ok(()),
             Err(unmoved) => Err(unmoved.into()),
         }
     }
 
-    /// Commits a step. The first record is read back where the outcome of the commit is unknown.
-    pub(crate) async fn carry(
+    /// Commits a step. If the outcome of a commit is unknown, the engine reads its first record back.
+    pub(crate) async fn commit_step(
         &self,
         key: &Arc<str>,
-        step: &shop_rules::Step,
+        step: &shop_rules::CheckoutStep,
         (cart_version, session_version): (u64, u64),
         beside: Vec<RecordChange>,
     ) -> Result<(), Unmoved> {

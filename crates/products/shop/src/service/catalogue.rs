@@ -1,4 +1,4 @@
-//! The catalogue: sites, products and coupons, and the stock that is left of each.
+//! The catalogue: sites, products and coupons, and their available stock.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,22 +8,24 @@ use futures_util::future::try_join_all;
 use ledger::records::read_fault;
 use model::ports::store::Conflict;
 use model::{Expect, TextChange};
-use shop_rules::import::{self, Counted, Format};
+use shop_rules::import::{self, CatalogueFormat, Counted};
 use shop_rules::view::Stocked;
-use shop_rules::{Coupon, Move, Moves, Place, Product, ProductId, Site, Slug, Unit, Variant, Workspace, WorkspaceId};
+use shop_rules::{
+    Coupon, Move, Moves, Product, ProductId, Site, Slug, StockPlace, Unit, Variant, Workspace, WorkspaceId,
+};
 
 use crate::service::records::{self, Host};
 use crate::service::{Error, Shop, ShopEntity, secret};
 
 const ATTEMPTS: u32 = 16;
-/// Products that are kept in one commit.
+/// Products of an import in one commit.
 const BATCH: usize = 100;
-/// Products of one question.
+/// Most products of one read.
 pub(crate) const MOST_AT_ONCE: usize = 100;
-/// Of those, rows that are asked for before the first has come.
+/// Rows that are read concurrently.
 const READ_AT_ONCE: usize = 16;
 
-/// A product and what is left of each variant; `None` where that is not counted.
+/// A product and the available stock of each variant; `None` if the variant's stock is not counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Goods {
     pub product: Product,
@@ -48,7 +50,7 @@ pub(crate) fn unit(product: &Product, variant: &Variant) -> Unit {
     Unit::Variant { site: product.site.clone(), product: product.id.clone(), variant: variant.id.clone() }
 }
 
-/// Where products of a site are found.
+/// The search index of a site's products.
 pub(crate) fn shelf(site: &Slug) -> Arc<str> {
     model::record::joined(&["shop", site.as_str()])
 }
@@ -59,7 +61,7 @@ impl Shop {
         found.map(|(site, _)| site).ok_or(Error::Unknown(ShopEntity::Site))
     }
 
-    /// The site that a host of its own belongs to.
+    /// The site of a host.
     pub async fn site_of_host(&self, host: &str) -> Result<Option<Site>, Error> {
         let Some((host, _)) = self.read(records::HOSTS, host.to_ascii_lowercase()).await? else { return Ok(None) };
         Ok(self.read(records::SITES, host.site.0).await?.map(|(site, _)| site))
@@ -76,7 +78,7 @@ impl Shop {
         Ok(sites)
     }
 
-    /// Makes a site, or changes it; its workspace and its currency stay as they are. Its workspace is made with it.
+    /// Creates a site, with its workspace if that does not exist, or changes it. Workspace and currency cannot change.
     pub async fn put_site(&self, site: &Site) -> Result<(), Error> {
         site.check()?;
         for _ in 0..ATTEMPTS {
@@ -93,7 +95,7 @@ impl Shop {
                 }
                 row.created_at = had.created_at;
             }
-            // A site that is as it was is not written again: every start puts those of the config.
+            // An unchanged site is not written: every start of the server puts the sites of the config.
             if had.as_ref().is_none_or(|(had, _)| *had != row) {
                 records.push(records::put_site(&row, had.as_ref().map_or(0, |(_, version)| *version)));
             }
@@ -126,7 +128,7 @@ impl Shop {
         Err(shop_rules::Error::Changed.into())
     }
 
-    /// How many products a site has.
+    /// Number of products of a site.
     pub async fn product_count(&self, site: &Slug) -> Result<u64, Error> {
         self.count(records::PRODUCTS, records::of_site(site)).await
     }
@@ -138,11 +140,11 @@ impl Shop {
         goods.pop().ok_or(Error::Unknown(ShopEntity::Product))
     }
 
-    /// Those of these products that are there.
+    /// The products with these ids; missing ones are left out.
     pub async fn products(&self, site: &Slug, ids: &[ProductId]) -> Result<Vec<Goods>, Error> {
         let ids = &ids[..ids.len().min(MOST_AT_ONCE)];
         let mut products = Vec::with_capacity(ids.len());
-        // Some at a time: a store across the network answers them together.
+        // Concurrent reads: over a network their latencies overlap.
         for some in ids.chunks(READ_AT_ONCE) {
             let mut reads = Vec::with_capacity(some.len());
             for id in some {
@@ -153,12 +155,12 @@ impl Shop {
         self.goods(products).await
     }
 
-    /// With what is left of them, read at once.
+    /// Adds the available stock, with one read.
     pub(crate) async fn goods(&self, products: Vec<Product>) -> Result<Vec<Goods>, Error> {
         let counted: Vec<Arc<str>> = products
             .iter()
             .flat_map(|product| product.variants.iter().filter(|v| v.counted).map(|v| unit(product, v)))
-            .map(|unit| unit.account(Place::Available))
+            .map(|unit| unit.account(StockPlace::Available))
             .collect();
         let left = if counted.is_empty() {
             Vec::new()
@@ -178,9 +180,9 @@ impl Shop {
         self.read(records::COUPONS, records::coupon_key(site, code)).await
     }
 
-    /// Takes a catalogue, whole if it is right and not at all if it is not: products that are there are changed, others made,
-    /// and none is taken away. What is said of stock is how much is for sale from now on; what is set aside stays so.
-    pub async fn import(&self, slug: &Slug, format: Format, text: &str) -> Result<Imported, Error> {
+    /// Imports a catalogue; one with errors is not imported at all. Existing products are changed, new ones created, none is
+    /// removed. A stock number sets the available stock; reserved stock stays reserved.
+    pub async fn import(&self, slug: &Slug, format: CatalogueFormat, text: &str) -> Result<Imported, Error> {
         let site = self.site(slug).await?;
         let catalogue = import::read(&site, format, text, self.now()).map_err(Error::Catalogue)?;
         let mut imported = Imported::default();
@@ -196,7 +198,7 @@ impl Shop {
         Ok(imported)
     }
 
-    /// Keeps these products, in one commit. Answers how many are new.
+    /// Writes these products in one commit and returns the number of new ones.
     async fn import_batch(&self, batch: &[Counted]) -> Result<u64, Error> {
         'again: for _ in 0..ATTEMPTS {
             let (mut records, mut texts, mut made) = (Vec::new(), Vec::new(), 0);
@@ -228,7 +230,7 @@ impl Shop {
             let entries = stock.entry(self.now()).into_iter().collect();
             match self.engine().keep(Along { records, texts, entries, ..Along::default() }).await {
                 Ok(()) => return Ok(made),
-                // A sale or another import was faster.
+                // A sale or another import was committed first.
                 Err(Unmoved::Met(Conflict::Record(..) | Conflict::Funds(..))) => continue 'again,
                 Err(unmoved) => return Err(unmoved.into()),
             }
@@ -236,9 +238,9 @@ impl Shop {
         Err(shop_rules::Error::Changed.into())
     }
 
-    /// The moves after which so much of each is available.
+    /// The moves that make the available stock of each unit the wanted number.
     async fn stock_to(&self, wanted: Vec<(Unit, u64)>) -> Result<Moves, Error> {
-        let accounts: Vec<Arc<str>> = wanted.iter().map(|(unit, _)| unit.account(Place::Available)).collect();
+        let accounts: Vec<Arc<str>> = wanted.iter().map(|(unit, _)| unit.account(StockPlace::Available)).collect();
         let left = if accounts.is_empty() {
             Vec::new()
         } else {
@@ -249,18 +251,18 @@ impl Shop {
             match wanted.cmp(&left) {
                 std::cmp::Ordering::Equal => None,
                 std::cmp::Ordering::Greater => {
-                    Some(Move { unit, from: Place::Outside, to: Place::Available, quantity: wanted - left })
+                    Some(Move { unit, from: StockPlace::Outside, to: StockPlace::Available, quantity: wanted - left })
                 }
                 std::cmp::Ordering::Less => {
-                    Some(Move { unit, from: Place::Available, to: Place::Outside, quantity: left - wanted })
+                    Some(Move { unit, from: StockPlace::Available, to: StockPlace::Outside, quantity: left - wanted })
                 }
             }
         });
-        // Drawn, for there may be any number of imports.
+        // The name is random: every import is a new entry.
         Ok(Moves::new(format!("import/{}", secret::draw_text()?), moves.collect()))
     }
 
-    /// Makes a coupon, or changes it; a limit is how often it is good from now on.
+    /// Creates a coupon, or changes it. A limit sets the number of uses that are left.
     pub async fn put_coupon(&self, coupon: &Coupon) -> Result<(), Error> {
         coupon.check()?;
         for _ in 0..ATTEMPTS {
@@ -278,7 +280,7 @@ impl Shop {
         Err(shop_rules::Error::Changed.into())
     }
 
-    /// Takes a product off the market. What is in carts cannot be checked out any more; what was set aside can be completed.
+    /// Removes a product. Carts with it cannot be checked out; open checkouts can be completed.
     pub async fn remove_product(&self, site: &Slug, id: &ProductId) -> Result<(), Error> {
         let key = records::product_key(site, id);
         let records = vec![records::PRODUCTS.remove(key, Expect::Any)];
@@ -286,7 +288,7 @@ impl Shop {
         Ok(self.engine().keep(Along { records, texts, ..Along::default() }).await?)
     }
 
-    /// The products of these ids as they are now, with the versions of their rows.
+    /// The current rows of these products, with their versions.
     pub(crate) async fn product_rows(
         &self,
         site: &Slug,

@@ -1,30 +1,30 @@
-//! From a cart to an order. Stock is set aside by an entry of the journal that leaves no account below zero, so that of
-//! any number who come for the last pieces just as many get one, at the first attempt.
+//! Checkouts: from a cart to an order. A journal entry that leaves no account below zero reserves the stock: among concurrent
+//! buyers of the last units, as many succeed as there are units, each at the first attempt.
 
 use engine::Unmoved;
 use ledger::FreshKey;
 use ledger::records::unchanged;
 use model::ports::store::Conflict;
 use shop_rules::{
-    Buyer, CartToken, CheckoutInputs, ConfirmationToken, Order, Product, Session, SessionId, SessionStatus, Slug, Step,
-    Unit, checkout,
+    Buyer, CartToken, CheckoutInputs, CheckoutStep, ConfirmationToken, Order, Product, Session, SessionId,
+    SessionStatus, Slug, Unit, checkout,
 };
 
-use crate::service::carts::{ATTEMPTS, KeyScope, Made};
+use crate::service::carts::{ATTEMPTS, KeyScope, ShopKeyResult};
 use crate::service::records;
 use crate::service::{Error, Once, Shop, ShopEntity, secret};
 
-/// A checkout that was begun. The token is told here and nowhere else.
+/// A new checkout. The token is not stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenCheckout {
     pub session: Session,
     pub token: ConfirmationToken,
-    /// The address of its completion.
+    /// Address of its checkout page.
     pub complete_url: String,
 }
 
-/// The error for goods or coupons that are used up.
-fn short(step: &Step, account: &str, on_it: i64) -> shop_rules::Error {
+/// The error for a unit that is out of stock, or a coupon that is used up.
+fn short(step: &CheckoutStep, account: &str, on_it: i64) -> shop_rules::Error {
     let left = u64::try_from(on_it).unwrap_or_default();
     match Unit::of_account(account) {
         Some((Unit::Variant { product, variant, .. }, _)) => {
@@ -45,12 +45,12 @@ impl Shop {
         OpenCheckout { session, token, complete_url }
     }
 
-    /// Begins a checkout: prices are looked at again, stock is set aside.
+    /// Begins a checkout: reads current prices and reserves stock.
     pub async fn checkout(&self, slug: &Slug, cart: &CartToken, once: Option<Once>) -> Result<OpenCheckout, Error> {
         let site = self.site(slug).await?;
         let key = cart.key();
         let token_of =
-            |drawn: &str| Ok::<_, Error>(ConfirmationToken::draw(self.shared.secret.told(&["checkout", drawn])?));
+            |drawn: &str| Ok::<_, Error>(ConfirmationToken::draw(self.shared.secret.derive(&["checkout", drawn])?));
         let again = async |drawn: &str| {
             let token = token_of(drawn)?;
             match self.read_session(&token.session()).await? {
@@ -60,8 +60,10 @@ impl Shop {
         };
         let fresh = match self.once(&KeyScope::Token(&key), once.as_ref()).await? {
             Ok(fresh) => fresh,
-            Err(Made::Session { drawn }) => return again(&drawn).await,
-            Err(Made::Cart { .. } | Made::Changed | Made::Order) => return Err(Error::KeyReused),
+            Err(ShopKeyResult::Session { drawn }) => return again(&drawn).await,
+            Err(ShopKeyResult::Cart { .. } | ShopKeyResult::Changed | ShopKeyResult::Order) => {
+                return Err(Error::KeyReused);
+            }
         };
         let drawn = secret::draw_text()?;
         let token = token_of(&drawn)?;
@@ -82,15 +84,17 @@ impl Shop {
             let now = self.now();
             let step = match checkout::begin(&cart, &ground, &token, now, &self.config().rules) {
                 Ok(step) => step,
-                // The same request may have been faster.
+                // A concurrent repeat of this request may have been committed first.
                 Err(refusal) => {
                     return match self.once(&KeyScope::Token(&key), once.as_ref()).await? {
-                        Err(Made::Session { drawn }) => again(&drawn).await,
-                        Ok(_) | Err(Made::Cart { .. } | Made::Changed | Made::Order) => Err(refusal.into()),
+                        Err(ShopKeyResult::Session { drawn }) => again(&drawn).await,
+                        Ok(_) | Err(ShopKeyResult::Cart { .. } | ShopKeyResult::Changed | ShopKeyResult::Order) => {
+                            Err(refusal.into())
+                        }
                     };
                 }
             };
-            // The rows that the prices were computed from.
+            // The commit fails if a row that the prices were computed from has changed.
             let mut beside: Vec<_> = rows
                 .values()
                 .map(|(product, version)| {
@@ -100,8 +104,10 @@ impl Shop {
             beside.extend(coupon.as_ref().map(|(coupon, version)| {
                 records::COUPONS.leave(records::coupon_key(slug, &coupon.code), unchanged(*version))
             }));
-            beside.extend(fresh.as_ref().map(|fresh| fresh.used_for(Made::Session { drawn: drawn.clone() }, now)));
-            match self.carry(&key, &step, (version, 0), beside).await {
+            beside.extend(
+                fresh.as_ref().map(|fresh| fresh.used_for(ShopKeyResult::Session { drawn: drawn.clone() }, now)),
+            );
+            match self.commit_step(&key, &step, (version, 0), beside).await {
                 Ok(()) => {
                     self.shared.alarm.notify_one();
                     let session = step.session.ok_or(Error::Unknown(ShopEntity::Session))?;
@@ -121,12 +127,12 @@ impl Shop {
             return Err(Error::Unknown(ShopEntity::Session));
         }
         let (session, _) = self.read_session(id).await?.ok_or(Error::Unknown(ShopEntity::Session))?;
-        // That its time is over is told at once, and done by the clock.
+        // Shown as expired at once; the expiry task stores it later.
         let over = session.status == SessionStatus::Open && session.expires_at <= self.now();
         Ok(if over { Session { status: SessionStatus::Expired, ..session } } else { session })
     }
 
-    /// Completes a checkout: money is taken, what was set aside is sold, and there is an order. A token does this once.
+    /// Completes a checkout: takes the payment, sells the reserved stock and creates the order. A token does this once.
     pub async fn complete(
         &self,
         id: &SessionId,
@@ -139,8 +145,10 @@ impl Shop {
         }
         let fresh = match self.once(&KeyScope::Token(id.as_str()), once.as_ref()).await? {
             Ok(fresh) => fresh,
-            Err(Made::Order) => return self.made_order(id).await,
-            Err(Made::Cart { .. } | Made::Changed | Made::Session { .. }) => return Err(Error::KeyReused),
+            Err(ShopKeyResult::Order) => return self.made_order(id).await,
+            Err(ShopKeyResult::Cart { .. } | ShopKeyResult::Changed | ShopKeyResult::Session { .. }) => {
+                return Err(Error::KeyReused);
+            }
         };
         let buyer = buyer.check()?;
         let (session, _) = self.read_session(id).await?.ok_or(Error::Unknown(ShopEntity::Session))?;
@@ -148,12 +156,14 @@ impl Shop {
         let paid = self.shared.payments.take(&session, &buyer).await?;
         let done = self.sell(id, &buyer, &paid, fresh.as_ref()).await;
         if done.is_err() {
-            // A concurrent completion may have sold it with this payment.
+            // A concurrent completion may have used this payment.
             let sold = self.read_order(&id.order()).await?.is_some_and(|(order, _)| order.paid == paid);
             if !sold {
                 self.shared.payments.give_back(&session, &paid).await;
             }
-            if let (true, Err(Made::Order)) = (sold, self.once(&KeyScope::Token(id.as_str()), once.as_ref()).await?) {
+            if let (true, Err(ShopKeyResult::Order)) =
+                (sold, self.once(&KeyScope::Token(id.as_str()), once.as_ref()).await?)
+            {
                 return self.made_order(id).await;
             }
         }
@@ -178,8 +188,8 @@ impl Shop {
             let (cart, version) = found.ok_or(Error::Unknown(ShopEntity::Cart))?;
             let now = self.now();
             let step = session.complete(&cart, buyer, paid.clone(), now)?;
-            let beside = fresh.map(|fresh| fresh.used_for(Made::Order, now)).into_iter().collect();
-            match self.carry(&session.cart, &step, (version, session_version), beside).await {
+            let beside = fresh.map(|fresh| fresh.used_for(ShopKeyResult::Order, now)).into_iter().collect();
+            match self.commit_step(&session.cart, &step, (version, session_version), beside).await {
                 Ok(()) => return step.order.ok_or(Error::Unknown(ShopEntity::Order)),
                 Err(Unmoved::Met(Conflict::Record(..) | Conflict::Entry(_))) => {}
                 Err(unmoved) => return Err(unmoved.into()),
@@ -188,7 +198,7 @@ impl Shop {
         Err(shop_rules::Error::Changed.into())
     }
 
-    /// The buyer thinks better of it: the goods are for sale again, and the cart can change.
+    /// Cancels a checkout: its stock is available again, and the cart can change.
     pub async fn cancel_checkout(&self, id: &SessionId, token: &ConfirmationToken) -> Result<Session, Error> {
         if token.session() != *id {
             return Err(Error::Unknown(ShopEntity::Session));
@@ -198,7 +208,7 @@ impl Shop {
             let found = self.read(records::CARTS, session.cart.clone()).await?;
             let (cart, version) = found.ok_or(Error::Unknown(ShopEntity::Cart))?;
             let step = session.cancel(&cart, self.now(), &self.config().rules)?;
-            match self.carry(&session.cart, &step, (version, session_version), Vec::new()).await {
+            match self.commit_step(&session.cart, &step, (version, session_version), Vec::new()).await {
                 Ok(()) => return step.session.ok_or(Error::Unknown(ShopEntity::Session)),
                 Err(Unmoved::Met(Conflict::Record(..) | Conflict::Entry(_))) => {}
                 Err(unmoved) => return Err(unmoved.into()),

@@ -1,5 +1,5 @@
-//! Expiry of carts and their checkouts, and removal of records that are no longer needed. The times are ranks of a list whose
-//! first record expires next, so that they survive a restart; any process may expire a cart, and the first to commit does.
+//! Expiry of carts and their checkouts, and removal of old records. Expiry times are ranks of a stored list whose first record
+//! expires next, so that they survive a restart. Any process may expire a cart; the first commit wins.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use model::Time;
 use crate::service::records::{self, DUE, OVER};
 use crate::service::{Error, Shop};
 
-/// Longest time between two looks: another process may have made a cart that expires earlier.
+/// Longest time between two reads of the list: another process may have created a cart that expires earlier.
 const AT_LEAST: Duration = Duration::from_secs(5);
 /// Time until the next try after a failure.
 const LATER: Duration = Duration::from_secs(5);
@@ -65,7 +65,7 @@ impl Shop {
                 {
                     return failed.map_or(Ok(Some(Duration::from_millis(wait))), Err);
                 }
-                // A cart that cannot be ended does not keep the others.
+                // A failure does not stop the expiry of other carts.
                 if let Err(refused) = self.expire(&record.key).await {
                     failed = Some(refused);
                 }

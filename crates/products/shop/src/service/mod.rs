@@ -1,28 +1,30 @@
-//! The shop at work: the rules of the crate `shop`, carried out on a store.
+//! The service: performs the rules of the crate `shop_rules` on a store.
 //!
-//! Every change is one commit: rows with the versions they were read in, stock and money as entries that leave no account
-//! below zero, the search index, and the use of an idempotency key. A change that loses a race for a row reads again and
-//! tries again; a buyer who comes too late for the last piece is told how many are left.
+//! Every change is one commit: rows with the versions they were read in, stock and money as journal entries that leave no
+//! account below zero, the search index, and the use of an idempotency key. A change that conflicts on a row reads again and
+//! tries again; a buyer who is too late for the last unit gets an error with the number that is left.
 //!
-//! * `catalogue`: sites, products, imports, what is left of everything
-//! * `search`: what is found
-//! * `carts`, `checkouts`, `orders`: from a wish to a sale
-//! * `payments`: who takes the money
+//! * `catalogue`: sites, products, imports, available stock
+//! * `search`: search of products
+//! * `carts`, `checkouts`, `orders`: from a cart to a sale
+//! * `payments`: the port for payments
 //! * `skills`, `agent`: the store agent
-//! * `storekeeper`: what a message to it needs, before there is a task
-//! * `expiry`: what expires
-//! * `verify`: whether stock and money are what the rows say
+//! * `admission`: the permissions that a message to the store agent needs, before a task exists
+//! * `expiry`: expiry of carts and checkouts
+//! * `verify`: the check of stock and money against the rows
 //! * `records`: the stored records
+//! * `secret`: random bytes, and the secret that tokens are derived from
 //!
-//! The store agent is an agent, not a product that moves tasks: one message is one turn, and streams, lists, cancel and
-//! push are the engine's. A turn that runs again is known by its id, so that no cart or checkout is made twice. A
-//! message that answers a question is read together with the earlier messages of its task, by the turn and by the
-//! endpoint that checks what the sender may do: an answer never needs less than the request.
+//! The store agent is an agent like any other: one message is one turn, and streams, lists, cancel and push are the
+//! engine's. The id of a turn is its idempotency key, so that a turn that runs again creates no second cart or checkout. A
+//! message that answers a question is read together with the earlier messages of its task, both by the turn and by the
+//! permission check: an answer never needs less permission than the request.
 //!
-//! Shops need an engine, and an engine starts with its agents: between them is a [`ShopHandle`], at which a recovered
-//! turn waits until the shops are open. The agent is at every mount; a system cannot have it as a node, because no
-//! endpoint would check the sender there.
+//! The service needs an engine, and an engine starts with its agents: [`ShopHandle`] is between them, and a recovered turn
+//! waits there until the service has started. The agent is served at every mount; a system cannot have it as a node, because
+//! no endpoint would check the sender there.
 
+mod admission;
 mod agent;
 mod carts;
 mod catalogue;
@@ -35,7 +37,6 @@ mod records;
 mod search;
 mod secret;
 mod skills;
-mod storekeeper;
 mod verify;
 
 use std::collections::HashMap;
@@ -46,7 +47,7 @@ use engine::Engine;
 use model::ports::store::Store;
 use model::{Fault, Time};
 use parking_lot::Mutex;
-use shop_rules::{Rules, Slug, WorkspaceId};
+use shop_rules::{ShopRules, Slug, WorkspaceId};
 
 pub use agent::{NAME as AGENT, ShopHandle, StoreAgent};
 pub use carts::{CartChange, OpenCart};
@@ -57,15 +58,15 @@ pub use ledger::Once;
 pub use orders::Bought;
 pub use payments::{OnPage, Payments};
 pub use search::{LOOKED_AT, Search, SearchPage};
-pub use verify::{Difference, Report};
+pub use verify::{ShopDifference, ShopReport};
 
-/// A handle on the shops; cheap to clone.
+/// The shops of all workspaces; cheap to clone.
 #[derive(Clone)]
 pub struct Shop {
     shared: Arc<Shared>,
 }
 
-/// Nothing of it is for logs.
+/// Shows no content.
 impl std::fmt::Debug for Shop {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Shop(..)")
@@ -74,37 +75,37 @@ impl std::fmt::Debug for Shop {
 
 struct Shared {
     engine: Engine,
-    config: ArcSwap<Config>,
+    config: ArcSwap<ShopConfig>,
     payments: Arc<dyn Payments>,
-    secret: secret::Secret,
-    /// Rung when something expires earlier than was thought.
+    secret: secret::TokenSecret,
+    /// Wakes the expiry task when a cart may expire earlier than the one it waits for.
     alarm: tokio::sync::Notify,
-    /// Carts of each site that are open, as they were last counted.
+    /// Number of open carts of each site, and the time of the count.
     open: Mutex<HashMap<Slug, (u64, Time)>>,
 }
 
-/// How these shops deal.
+/// Configuration of the shops.
 #[derive(Clone, Debug, Default)]
-pub struct Config {
-    pub rules: Rules,
-    /// The base of this server's addresses, such as `https://shop.example.com`; without it they are paths.
+pub struct ShopConfig {
+    pub rules: ShopRules,
+    /// Base of this server's URLs, such as `https://shop.example.com`; if it is empty, URLs are paths.
     pub base_url: String,
 }
 
 /// A caller with a credential of a workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Caller {
+pub struct WorkspaceCaller {
     pub workspace: WorkspaceId,
     /// The scopes of the credential; empty means all.
     pub scopes: Arc<[String]>,
 }
 
-impl Caller {
-    /// To the rest of the server a workspace is a tenant.
-    pub fn of(caller: &model::Caller) -> Option<Caller> {
+impl WorkspaceCaller {
+    /// The caller's tenant is its workspace; `None` for a caller without a credential.
+    pub fn of(caller: &model::Caller) -> Option<WorkspaceCaller> {
         caller
             .authenticated
-            .then(|| Caller { workspace: WorkspaceId(caller.tenant.clone()), scopes: caller.scopes.clone() })
+            .then(|| WorkspaceCaller { workspace: WorkspaceId(caller.tenant.clone()), scopes: caller.scopes.clone() })
     }
 
     pub fn may(&self, scope: &str) -> bool {
@@ -113,19 +114,19 @@ impl Caller {
 }
 
 impl Shop {
-    /// Opens the shops on the engine's store. `serves` is false for operators' commands: nothing acts by itself then.
-    pub async fn start(engine: Engine, config: Config, serves: bool) -> Result<Shop, Fault> {
+    /// Starts the shops on the engine's store. `serves` is false for operators' commands: then no background task runs.
+    pub async fn start(engine: Engine, config: ShopConfig, serves: bool) -> Result<Shop, Fault> {
         Shop::start_with(engine, config, serves, Arc::new(OnPage)).await
     }
 
-    /// The same, with money taken in a way of one's own.
+    /// The same with another implementation of payments.
     pub async fn start_with(
         engine: Engine,
-        config: Config,
+        config: ShopConfig,
         serves: bool,
         payments: Arc<dyn Payments>,
     ) -> Result<Shop, Fault> {
-        let secret = secret::Secret::load(&engine).await?;
+        let secret = secret::TokenSecret::load(&engine).await?;
         let shared = Shared {
             engine,
             config: ArcSwap::from_pointee(config),
@@ -141,11 +142,11 @@ impl Shop {
         Ok(shop)
     }
 
-    pub fn set_config(&self, config: Config) {
+    pub fn set_config(&self, config: ShopConfig) {
         self.shared.config.store(Arc::new(config));
     }
 
-    pub fn config(&self) -> Arc<Config> {
+    pub fn config(&self) -> Arc<ShopConfig> {
         self.shared.config.load_full()
     }
 
@@ -161,7 +162,7 @@ impl Shop {
         self.shared.engine.now()
     }
 
-    /// An address of this server.
+    /// A URL of this server.
     fn url(&self, path: &str) -> String {
         format!("{}{path}", self.config().base_url.trim_end_matches('/'))
     }

@@ -1,25 +1,25 @@
-//! Orders at work.
+//! Orders: reading, and the shop's actions on them.
 
 use engine::{Along, Unmoved};
 use ledger::records::decode;
 use model::ports::store::Conflict;
 use shop_rules::{ConfirmationToken, Order, OrderAct, OrderId, Product, Session, Slug};
 
-use crate::service::carts::{ATTEMPTS, KeyScope, Made};
+use crate::service::carts::{ATTEMPTS, KeyScope, ShopKeyResult};
 use crate::service::records;
-use crate::service::{Caller, Error, Once, Shop, ShopEntity};
+use crate::service::{Error, Once, Shop, ShopEntity, WorkspaceCaller};
 
 /// The purchase behind a confirmation token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Bought {
-    /// An order, and those of its products that are still there.
+    /// An order, and those of its products that still exist.
     Order { order: Box<Order>, products: Vec<Product> },
-    /// A checkout that came to no order, or has not yet.
+    /// A checkout without an order, or without one yet.
     NotYet(Box<Session>),
 }
 
 impl Shop {
-    /// The purchase of a token's holder.
+    /// The purchase behind a confirmation token.
     pub async fn order(&self, token: &ConfirmationToken) -> Result<Bought, Error> {
         let id = token.session();
         if let Some((order, _)) = self.read_order(&id.order()).await? {
@@ -41,10 +41,10 @@ impl Shop {
         Ok(Bought::NotYet(Box::new(session)))
     }
 
-    /// Orders of a site, the newest first, for those of its workspace.
+    /// Orders of a site, the newest first, for a caller of its workspace.
     pub async fn orders(
         &self,
-        caller: &Caller,
+        caller: &WorkspaceCaller,
         slug: &Slug,
         after: Option<(i64, OrderId)>,
         limit: u32,
@@ -59,14 +59,14 @@ impl Shop {
     }
 
     /// Performs a shop's action on one of its orders.
-    pub async fn act_on_order(&self, caller: &Caller, id: &OrderId, act: &OrderAct) -> Result<Order, Error> {
+    pub async fn act_on_order(&self, caller: &WorkspaceCaller, id: &OrderId, act: &OrderAct) -> Result<Order, Error> {
         self.act_on_order_once(caller, id, act, None).await
     }
 
-    /// The same; with `once`, a repeat sends nothing a second time.
+    /// The same; with `once`, a repeat changes nothing.
     pub async fn act_on_order_once(
         &self,
-        caller: &Caller,
+        caller: &WorkspaceCaller,
         id: &OrderId,
         act: &OrderAct,
         once: Option<Once>,
@@ -74,11 +74,13 @@ impl Shop {
         for _ in 0..ATTEMPTS {
             let fresh = match self.once(&KeyScope::Workspace(caller), once.as_ref()).await? {
                 Ok(fresh) => fresh,
-                Err(Made::Order) => {
+                Err(ShopKeyResult::Order) => {
                     let found = self.read_order(id).await?.filter(|(order, _)| order.workspace == caller.workspace);
                     return found.map(|(order, _)| order).ok_or(Error::Unknown(ShopEntity::Order));
                 }
-                Err(Made::Cart { .. } | Made::Changed | Made::Session { .. }) => return Err(Error::KeyReused),
+                Err(ShopKeyResult::Cart { .. } | ShopKeyResult::Changed | ShopKeyResult::Session { .. }) => {
+                    return Err(Error::KeyReused);
+                }
             };
             let found = self.read_order(id).await?.filter(|(order, _)| order.workspace == caller.workspace);
             let (order, version) = found.ok_or(Error::Unknown(ShopEntity::Order))?;
@@ -87,7 +89,7 @@ impl Shop {
             let stock = step.stock.as_ref().and_then(|moves| moves.entry(now));
             let money = step.money.as_ref().map(ledger::entry::entry);
             let mut records = vec![records::put_order(&step.order, version)];
-            records.extend(fresh.map(|fresh| fresh.used_for(Made::Order, now)));
+            records.extend(fresh.map(|fresh| fresh.used_for(ShopKeyResult::Order, now)));
             let along = Along { records, entries: stock.into_iter().chain(money).collect(), ..Along::default() };
             match self.engine().keep(along).await {
                 Ok(()) => return Ok(step.order),

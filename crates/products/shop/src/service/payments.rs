@@ -1,23 +1,23 @@
-//! Payments. A holder of the confirmation token completes a checkout once its total has been paid.
+//! The port for payments. A checkout is completed only after its total has been paid.
 
 use model::ports::Future;
 use shop_rules::{Buyer, Paid, Session};
 
 use crate::service::Error;
 
-/// A way to pay.
+/// Takes payments for checkouts.
 pub trait Payments: Send + Sync + 'static {
-    /// Takes what the checkout comes to, or says why not. Called again for the same checkout it must not take it twice.
+    /// Takes the total of a checkout. Must be idempotent per checkout: a second call takes no second payment.
     fn take<'a>(&'a self, session: &'a Session, buyer: &'a Buyer) -> Future<'a, Result<Paid, Error>>;
 
-    /// The sale did not happen after all: the checkout had ended in between.
+    /// Returns a payment whose sale failed, because the checkout ended in between.
     fn give_back<'a>(&'a self, session: &'a Session, paid: &'a Paid) -> Future<'a, ()> {
         let _ = (session, paid);
         Box::pin(std::future::ready(()))
     }
 }
 
-/// The completion of the page counts as payment: for demos, and for shops that are paid otherwise.
+/// Accepts the completion of the checkout page as payment: for demos, and for shops that are paid by other means.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OnPage;
 

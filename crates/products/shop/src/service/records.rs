@@ -14,7 +14,7 @@ use crate::service::{Error, Shop};
 
 pub(crate) const WORKSPACES: RecordCollection<Workspace> = RecordCollection::new("shop/workspace");
 pub(crate) const SITES: RecordCollection<Site> = RecordCollection::new("shop/site");
-/// Sites by the hosts of their own.
+/// Sites by host.
 pub(crate) const HOSTS: RecordCollection<Host> = RecordCollection::new("shop/host");
 pub(crate) const PRODUCTS: RecordCollection<Product> = RecordCollection::new("shop/product");
 pub(crate) const COUPONS: RecordCollection<Coupon> = RecordCollection::new("shop/coupon");
@@ -26,8 +26,9 @@ pub(crate) const USED_KEYS: UsedKeys = UsedKeys::new("shop/once");
 
 /// The list of all records of a kind.
 pub(crate) const ALL: &str = "all";
-/// Open carts by their expiry, the earliest first; and carts and checkouts that have ended, by their end.
+/// Open carts by expiry, the earliest first.
 pub(crate) const DUE: &str = "due";
+/// Ended carts and checkouts by their end.
 pub(crate) const OVER: &str = "over";
 
 pub(crate) fn product_key(site: &Slug, id: &ProductId) -> Arc<str> {

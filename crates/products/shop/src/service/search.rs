@@ -1,10 +1,9 @@
-//! Search. Words and tags are looked up in the store's index; stock and price of the found products are checked afterwards,
-//! until the page is full or a limit of products is reached: then the page ends early, and the next one continues there.
+//! Search. The store's index finds words and tags; stock and price of the found products are checked afterwards, until the page
+//! is full or a number of products is checked: then the page ends early, and the next one continues there.
 //!
-//! Neither is in the index. What is left changes with every checkout, sale and expiry, and whether it has come to nothing is
-//! known only once that is committed: to keep it would make every sale write to the index, and two of one product wait for
-//! each other. And words are no ranges, so a price would need an index of its own. The example `shop_search` says what a look at
-//! the found costs instead.
+//! The index has neither stock nor price. Stock changes with every checkout, sale and expiry: in the index, every sale would
+//! write to it, and two sales of one product would wait for each other. A price would need an index of ranges. The example
+//! `shop_search` measures the cost of the check.
 
 use std::sync::Arc;
 
@@ -15,7 +14,7 @@ use shop_rules::{Minor, ProductId, Query, Slug};
 use crate::service::catalogue::{MOST_AT_ONCE, shelf};
 use crate::service::{Error, Goods, Shop};
 
-/// Found products that one search with conditions looks at.
+/// Most products that one search with conditions checks.
 pub const LOOKED_AT: usize = 1_000;
 
 /// The conditions of a search.
@@ -28,7 +27,7 @@ pub struct Search {
     pub price_max: Option<Minor>,
     /// 1 to 100.
     pub limit: u32,
-    /// As a page before it said.
+    /// The cursor of the previous page.
     pub cursor: Option<String>,
 }
 
@@ -50,14 +49,14 @@ impl Search {
     }
 }
 
-/// A page of what was found.
+/// A page of search results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SearchPage {
     pub goods: Vec<Goods>,
-    /// All that fit, where that is known: with conditions on stock or price only if this page is all there is.
+    /// Number of all matches, if known: with conditions on stock or price only if this page has all of them.
     pub total: Option<u64>,
-    /// Where the next page begins, if there may be one. With conditions it may turn out to be empty, and a page may be short,
-    /// even empty, and go on all the same.
+    /// Where the next page begins, if there may be one. With conditions a page may be short or empty although more pages
+    /// follow.
     pub cursor: Option<String>,
 }
 
@@ -65,7 +64,7 @@ fn written(place: &TextPlace) -> String {
     format!("{}.{}", u8::from(place.elsewhere), place.id)
 }
 
-/// The cursor behind one of the found.
+/// The cursor after a product.
 fn place_of(found: &[TextPlace], goods: &Goods) -> Option<String> {
     found.iter().find(|place| place.id == goods.product.id.0).map(written)
 }
@@ -81,7 +80,7 @@ fn read(cursor: &str) -> Option<TextPlace> {
 }
 
 impl Shop {
-    /// Products of a site that fit: those first that have all the words in their name or subtitle, then the others, by id.
+    /// Searches products of a site: first those with all words in name or subtitle, then the others, each by id.
     pub async fn search(&self, site: &Slug, search: &Search) -> Result<SearchPage, Error> {
         let query = match &search.tag {
             Some(tag) => search.query.clone().tagged(tag),
@@ -108,11 +107,11 @@ impl Shop {
             let goods = self.goods_of(site, &page.found).await?;
             return Ok(SearchPage { goods, total: page.total, cursor });
         }
-        self.sift(site, search, &words, after, limit).await
+        self.search_checked(site, search, &words, after, limit).await
     }
 
-    /// A page of what fits among what the words find, from a place on.
-    async fn sift(
+    /// Searches with conditions on stock or price: checks the products that the words find, from a place on.
+    async fn search_checked(
         &self,
         site: &Slug,
         search: &Search,
@@ -122,7 +121,7 @@ impl Shop {
     ) -> Result<SearchPage, Error> {
         let (shelf, is_first) = (shelf(site), after.is_none());
         let (mut fits, mut place) = (Vec::new(), after);
-        // Often most of them fit; where few do, more are looked at at once.
+        // Often most of them match; if few do, larger pages are read.
         let (mut looked_at, mut at_once) = (0, limit);
         let cursor = loop {
             let most = at_once.min(LOOKED_AT - looked_at) as u32;

@@ -1,5 +1,5 @@
-//! Random bytes for tokens, and a key of these shops: a request that comes twice is given the same token again, without the
-//! token being kept anywhere.
+//! Random bytes, and the shops' secret that tokens are derived from: a repeated request gets the same token again, although
+//! tokens are not stored.
 
 use engine::Engine;
 use engine::secrets::SecretPlace;
@@ -13,7 +13,7 @@ use shop_rules::ids::RANDOM;
 use crate::service::records::{self, ALL};
 use ledger::records::listed;
 
-pub(crate) struct Secret([u8; 32]);
+pub(crate) struct TokenSecret([u8; 32]);
 
 #[derive(Serialize, Deserialize)]
 struct SecretRow {
@@ -39,16 +39,16 @@ pub(crate) fn draw_text() -> Result<String, Fault> {
     Ok(draw()?.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-impl Secret {
-    /// The same for every process on the store; the first makes it.
-    pub(crate) async fn load(engine: &Engine) -> Result<Secret, Fault> {
+impl TokenSecret {
+    /// Loads the secret, which all processes on the store share; the first one creates it.
+    pub(crate) async fn load(engine: &Engine) -> Result<TokenSecret, Fault> {
         let place = SecretPlace { kind: records::SECRET, key: ALL, lists: vec![listed(ALL, 0)] };
         let kept = engine.own_secret(&place, || Ok(SecretRow { key: random()? }.to_row())).await?;
-        SecretRow::from_row(&kept).map(|row| Secret(row.key)).map_err(Fault::internal)
+        SecretRow::from_row(&kept).map(|row| TokenSecret(row.key)).map_err(Fault::internal)
     }
 
-    /// Bytes that are derived from these parts with the shop's secret.
-    pub(crate) fn told(&self, parts: &[&str]) -> Result<[u8; RANDOM], Fault> {
+    /// Derives bytes from these parts with the secret.
+    pub(crate) fn derive(&self, parts: &[&str]) -> Result<[u8; RANDOM], Fault> {
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).map_err(|error| Fault::internal(error.to_string()))?;
         for part in parts {
             mac.update(&(part.len() as u64).to_be_bytes());

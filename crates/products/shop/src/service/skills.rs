@@ -1,22 +1,22 @@
-//! One message, one skill.
+//! Runs a skill of the store agent: one message, one skill.
 
 use model::Part;
 use shop_rules::reply::{self, SkillReply};
-use shop_rules::{CartPlan, Plan, Request, Site, Skill, Slug, intent, skill};
+use shop_rules::{CartPlan, Site, SkillPlan, SkillRequest, Slug, StoreSkill, intent, skill};
 
 use crate::service::carts::CartChange;
-use crate::service::{Bought, Caller, Error, Once, Search, Shop, ShopEntity};
+use crate::service::{Bought, Error, Once, Search, Shop, ShopEntity, WorkspaceCaller};
 
 impl Shop {
     /// Checks the permission of a request before a task exists. `None` is a caller without a credential.
-    pub fn admit(caller: Option<&Caller>, parts: &[Part]) -> Result<Request, Error> {
+    pub fn admit(caller: Option<&WorkspaceCaller>, parts: &[Part]) -> Result<SkillRequest, Error> {
         let request = intent::read(parts)?;
         Shop::may(caller, &request)?;
         Ok(request)
     }
 
-    pub(crate) fn may(caller: Option<&Caller>, request: &Request) -> Result<(), Error> {
-        match (request.skill.and_then(Skill::scope), caller) {
+    pub(crate) fn may(caller: Option<&WorkspaceCaller>, request: &SkillRequest) -> Result<(), Error> {
+        match (request.skill.and_then(StoreSkill::scope), caller) {
             (None, _) => Ok(()),
             (Some(scope), None) => Err(Error::Unauthenticated(scope)),
             (Some(scope), Some(caller)) if caller.may(scope) => Ok(()),
@@ -24,24 +24,24 @@ impl Shop {
         }
     }
 
-    /// Does what is asked. ShopEntity the caller may not do is refused; what cannot be done is an outcome. With `once`, a repeat
-    /// makes nothing a second time.
+    /// Runs the skill of a request. A missing permission is an error; all else that fails is a reply. With `once`, a repeat
+    /// creates nothing a second time.
     pub async fn run_skill(
         &self,
-        caller: Option<&Caller>,
-        request: &Request,
+        caller: Option<&WorkspaceCaller>,
+        request: &SkillRequest,
         once: Option<Once>,
     ) -> Result<SkillReply, Error> {
         Shop::may(caller, request)?;
         let plan = skill::plan(request);
         let (slug, skill) = match &plan {
-            Plan::Answer(outcome) => return Ok((**outcome).clone()),
-            Plan::Search { site, .. } => (site, Skill::ProductSearch),
-            Plan::Info { site } => (site, Skill::StoreInfo),
-            Plan::Order { site, .. } => (site, Skill::OrderStatus),
-            Plan::Purchase { site, .. } => (site, Skill::X402Purchase),
-            Plan::Cart { site, .. } => (site, Skill::CartManagement),
-            Plan::Checkout { site, .. } => (site, Skill::Checkout),
+            SkillPlan::Answer(outcome) => return Ok((**outcome).clone()),
+            SkillPlan::Search { site, .. } => (site, StoreSkill::ProductSearch),
+            SkillPlan::Info { site } => (site, StoreSkill::StoreInfo),
+            SkillPlan::Order { site, .. } => (site, StoreSkill::OrderStatus),
+            SkillPlan::Purchase { site, .. } => (site, StoreSkill::X402Purchase),
+            SkillPlan::Cart { site, .. } => (site, StoreSkill::CartManagement),
+            SkillPlan::Checkout { site, .. } => (site, StoreSkill::Checkout),
         };
         let slug = slug.clone();
         let site = match self.site(&slug).await {
@@ -52,12 +52,12 @@ impl Shop {
             }
             Err(refused) => return Err(refused),
         };
-        // Who may write orders may do so in their own workspace.
+        // The scope to write orders counts in the caller's own workspace only.
         if skill.scope().is_some() && caller.is_some_and(|caller| caller.workspace != site.workspace) {
             let words = "Your credential belongs to another workspace than this store; use one of the store's.";
             return Ok(reply::failed(skill, Some(slug.as_str()), words));
         }
-        match self.carry_out(caller, &site, plan, once).await {
+        match self.run_plan(caller, &site, plan, once).await {
             Ok(outcome) => Ok(outcome),
             Err(Error::Rule(refusal)) => Ok(reply::refused(skill, &site, &refusal)),
             Err(Error::Unknown(what)) => {
@@ -76,31 +76,31 @@ impl Shop {
         }
     }
 
-    async fn carry_out(
+    async fn run_plan(
         &self,
-        caller: Option<&Caller>,
+        caller: Option<&WorkspaceCaller>,
         site: &Site,
-        plan: Plan,
+        plan: SkillPlan,
         once: Option<Once>,
     ) -> Result<SkillReply, Error> {
         match plan {
-            Plan::Answer(outcome) => Ok(*outcome),
-            Plan::Search { site: slug, words, query } => {
+            SkillPlan::Answer(outcome) => Ok(*outcome),
+            SkillPlan::Search { site: slug, words, query } => {
                 let found = self.search(&slug, &Search { query, ..Search::of("*") }).await?;
                 let stocked: Vec<_> = found.goods.iter().map(crate::service::Goods::stocked).collect();
-                // Without conditions it is always told.
+                // A search without conditions always has a total.
                 let total = found.total.unwrap_or(stocked.len() as u64);
                 Ok(reply::found(site, &self.url(""), &words, &stocked, total))
             }
-            Plan::Info { site: slug } => Ok(reply::info(site, self.product_count(&slug).await?)),
-            Plan::Order { token, .. } => match self.order(&token).await? {
-                // A token of another store's order is none here.
+            SkillPlan::Info { site: slug } => Ok(reply::info(site, self.product_count(&slug).await?)),
+            SkillPlan::Order { token, .. } => match self.order(&token).await? {
+                // An order of another store is not found.
                 Bought::Order { order, .. } if order.site != site.slug => Err(Error::Unknown(ShopEntity::Order)),
                 Bought::NotYet(session) if session.site != site.slug => Err(Error::Unknown(ShopEntity::Order)),
                 Bought::Order { order, products } => Ok(reply::order(site, &order, &products)),
                 Bought::NotYet(session) => Ok(reply::not_completed(site, &session)),
             },
-            Plan::Purchase { site: slug, product, which, quantity } => {
+            SkillPlan::Purchase { site: slug, product, which, quantity } => {
                 let goods = self.product(&slug, &product).await?;
                 let variant = goods.product.variant(&which)?;
                 let place = goods.product.variants.iter().position(|known| known.id == variant.id);
@@ -113,10 +113,10 @@ impl Shop {
                 let path = format!("/api/x402/product/{slug}/{product}?quantity={quantity}");
                 Ok(reply::purchase(site, &goods.product, variant, quantity, &self.url(&path)))
             }
-            Plan::Cart { site: slug, act } => self.cart_skill(caller, site, &slug, act, once).await,
-            Plan::Checkout { site: slug, cart, email } => {
+            SkillPlan::Cart { site: slug, act } => self.cart_skill(caller, site, &slug, act, once).await,
+            SkillPlan::Checkout { site: slug, cart, email } => {
                 if let Some(address) = email {
-                    // A repeat finds the cart in its checkout, where nothing changes any more.
+                    // For a repeat the cart is in its checkout and cannot change.
                     let change = CartChange::Email { address };
                     match self.change_cart(&slug, &cart, &change, None).await {
                         Ok(_) | Err(Error::Rule(shop_rules::Error::CartInCheckout)) => {}
@@ -131,7 +131,7 @@ impl Shop {
 
     async fn cart_skill(
         &self,
-        caller: Option<&Caller>,
+        caller: Option<&WorkspaceCaller>,
         site: &Site,
         slug: &Slug,
         act: CartPlan,

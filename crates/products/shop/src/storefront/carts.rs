@@ -1,17 +1,17 @@
-//! Carts: whoever has the token of one may do everything with it.
+//! Carts. The holder of a cart's token may read and change it.
 
 use std::collections::BTreeMap;
 
-use crate::service::{CartChange, Error as Refused, OpenCart as Held, ShopEntity as What};
+use crate::service::{CartChange, Error as ServiceError, OpenCart, ShopEntity};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use shop_rules::{CartToken, Error as Rule, ProductId, Slug, VariantChoice as Which, VariantId, view};
+use shop_rules::{CartToken, Error as RuleError, ProductId, Slug, VariantChoice, VariantId, view};
 
 use super::Reply;
-use super::ask::ShopRequest;
 use super::catalogue::product_id;
+use super::context::ShopRequest;
 use super::error::Error;
-use super::table::Going;
+use super::routes::ShopHandlerFuture;
 
 #[derive(Deserialize)]
 struct New {
@@ -19,9 +19,10 @@ struct New {
     site_slug: Option<String>,
 }
 
-/// What is put into a cart.
+/// A product to put into a cart.
 #[derive(Deserialize)]
-pub(super) struct Wanted {
+#[serde(expecting = "struct Wanted")] // pinned: part of error messages
+pub(super) struct LineItem {
     product_id: String,
     #[serde(default)]
     variant_id: Option<String>,
@@ -35,12 +36,12 @@ fn one_piece() -> u32 {
     1
 }
 
-impl Wanted {
+impl LineItem {
     pub(super) fn change(self) -> Result<CartChange, Error> {
         let product = product_id(&self.product_id)?;
         let id = self.variant_id.as_deref().map(VariantId::check).transpose()?;
         let options = self.variant_options.iter().map(|(name, value)| (name.as_str().into(), value.as_str().into()));
-        let which = Which { id, options: options.collect() };
+        let which = VariantChoice { id, options: options.collect() };
         Ok(CartChange::Add { product, which, quantity: self.quantity })
     }
 }
@@ -55,9 +56,10 @@ struct Code {
     code: String,
 }
 
-/// Who buys, as far as a cart knows.
+/// The buyer of a cart: an email address.
 #[derive(Deserialize)]
-pub(super) struct Buyer {
+#[serde(expecting = "struct Buyer")] // pinned: part of error messages
+pub(super) struct BuyerEmail {
     #[serde(default)]
     email: Option<String>,
 }
@@ -65,7 +67,7 @@ pub(super) struct Buyer {
 #[derive(Deserialize)]
 struct Change {
     #[serde(default)]
-    buyer: Option<Buyer>,
+    buyer: Option<BuyerEmail>,
     #[serde(default)]
     items: Option<Value>,
 }
@@ -73,135 +75,135 @@ struct Change {
 #[derive(Deserialize)]
 struct Checkout {
     #[serde(default)]
-    buyer: Option<Buyer>,
+    buyer: Option<BuyerEmail>,
 }
 
-pub(super) fn shown(held: &Held) -> Value {
+pub(super) fn shown(held: &OpenCart) -> Value {
     view::cart(&held.cart, &held.token, &held.totals)
 }
 
-/// The cart whose token this is, and its site; for those who may see it.
-pub(super) async fn cart(ask: &ShopRequest<'_>, token: &str) -> Result<(CartToken, Slug), Error> {
-    let token = CartToken::read(token).ok_or(Refused::Unknown(What::Cart))?;
-    let slug = ask.shop.site_of_cart(&token).await?;
-    ask.site(Some(slug.as_str())).await?;
+/// The token and the site of a cart, checked against the caller's workspace.
+pub(super) async fn cart(request: &ShopRequest<'_>, token: &str) -> Result<(CartToken, Slug), Error> {
+    let token = CartToken::read(token).ok_or(ServiceError::Unknown(ShopEntity::Cart))?;
+    let slug = request.shop.site_of_cart(&token).await?;
+    request.site(Some(slug.as_str())).await?;
     Ok((token, slug))
 }
 
-/// One change of the cart that the path names.
-async fn act(ask: &ShopRequest<'_>, change: CartChange) -> Result<Reply, Error> {
-    let (token, slug) = cart(ask, ask.http.path_param(0)).await?;
-    let held = ask.shop.change_cart(&slug, &token, &change, ask.once.clone()).await?;
+/// Changes the cart in the path.
+async fn act(request: &ShopRequest<'_>, change: CartChange) -> Result<Reply, Error> {
+    let (token, slug) = cart(request, request.http.path_param(0)).await?;
+    let held = request.shop.change_cart(&slug, &token, &change, request.once.clone()).await?;
     Ok(Reply::ok(shown(&held)))
 }
 
-pub(super) fn create<'a>(ask: &'a ShopRequest<'a>) -> Going<'a> {
+pub(super) fn create<'a>(request: &'a ShopRequest<'a>) -> ShopHandlerFuture<'a> {
     Box::pin(async move {
-        let new: New = ask.body()?;
-        let site = ask.site(new.site_slug.as_deref()).await?;
-        let held = ask.shop.create_cart(ask.caller.as_ref(), &site.slug, ask.once.clone()).await?;
+        let new: New = request.body()?;
+        let site = request.site(new.site_slug.as_deref()).await?;
+        let held = request.shop.create_cart(request.caller.as_ref(), &site.slug, request.once.clone()).await?;
         Ok(Reply::made(shown(&held)))
     })
 }
 
-pub(super) fn one<'a>(ask: &'a ShopRequest<'a>) -> Going<'a> {
+pub(super) fn one<'a>(request: &'a ShopRequest<'a>) -> ShopHandlerFuture<'a> {
     Box::pin(async move {
-        let (token, slug) = cart(ask, ask.http.path_param(0)).await?;
-        Ok(Reply::ok(shown(&ask.shop.cart(&slug, &token).await?)))
+        let (token, slug) = cart(request, request.http.path_param(0)).await?;
+        Ok(Reply::ok(shown(&request.shop.cart(&slug, &token).await?)))
     })
 }
 
-/// What a cart knows of its buyer. Items have addresses of their own.
-pub(super) fn change<'a>(ask: &'a ShopRequest<'a>) -> Going<'a> {
+/// Changes the buyer of a cart. Items have paths of their own.
+pub(super) fn change<'a>(request: &'a ShopRequest<'a>) -> ShopHandlerFuture<'a> {
     Box::pin(async move {
-        let change: Change = ask.body()?;
+        let change: Change = request.body()?;
         if change.items.is_some() {
             return Err(Error::field("items", "are changed at /items and /items/{item} of the cart"));
         }
         let email = change.buyer.and_then(|buyer| buyer.email);
         let address = email.ok_or_else(|| Error::field("buyer.email", "is missing: it is what can be changed here"))?;
-        act(ask, CartChange::Email { address }).await
+        act(request, CartChange::Email { address }).await
     })
 }
 
-pub(super) fn cancel<'a>(ask: &'a ShopRequest<'a>) -> Going<'a> {
+pub(super) fn cancel<'a>(request: &'a ShopRequest<'a>) -> ShopHandlerFuture<'a> {
     Box::pin(async move {
-        let (token, slug) = cart(ask, ask.http.path_param(0)).await?;
-        match ask.shop.change_cart(&slug, &token, &CartChange::Cancel, ask.once.clone()).await {
+        let (token, slug) = cart(request, request.http.path_param(0)).await?;
+        match request.shop.change_cart(&slug, &token, &CartChange::Cancel, request.once.clone()).await {
             Ok(held) => Ok(Reply::ok(shown(&held))),
-            // A repeat finds what it wanted.
-            Err(Refused::Rule(Rule::CartClosed(_))) => {
-                let held = ask.shop.cart(&slug, &token).await?;
+            // A repeat of a successful cancel.
+            Err(ServiceError::Rule(RuleError::CartClosed(_))) => {
+                let held = request.shop.cart(&slug, &token).await?;
                 if held.cart.status == shop_rules::CartStatus::Cancelled {
                     return Ok(Reply::ok(shown(&held)));
                 }
-                Err(Rule::CartClosed(held.cart.status.name()).into())
+                Err(RuleError::CartClosed(held.cart.status.name()).into())
             }
             Err(refused) => Err(refused.into()),
         }
     })
 }
 
-pub(super) fn add<'a>(ask: &'a ShopRequest<'a>) -> Going<'a> {
-    Box::pin(async move { act(ask, ask.body::<Wanted>()?.change()?).await })
+pub(super) fn add<'a>(request: &'a ShopRequest<'a>) -> ShopHandlerFuture<'a> {
+    Box::pin(async move { act(request, request.body::<LineItem>()?.change()?).await })
 }
 
-/// An item by its id, or by its product's where that is enough.
-fn item(ask: &ShopRequest<'_>) -> Result<(ProductId, Option<VariantId>), Error> {
-    let named = ask.http.path_param(1);
+/// The item in the path: `product:variant`, or `product` if the cart has one variant of it.
+fn item(request: &ShopRequest<'_>) -> Result<(ProductId, Option<VariantId>), Error> {
+    let named = request.http.path_param(1);
     let (product, variant) = named.split_once(':').map_or((named, None), |(product, variant)| (product, Some(variant)));
-    let unknown = |_| Error::from(Rule::NotInCart);
+    let unknown = |_| Error::from(RuleError::NotInCart);
     let variant = variant.map(VariantId::check).transpose().map_err(unknown)?;
     Ok((ProductId::check(product).map_err(unknown)?, variant))
 }
 
-pub(super) fn update<'a>(ask: &'a ShopRequest<'a>) -> Going<'a> {
+pub(super) fn update<'a>(request: &'a ShopRequest<'a>) -> ShopHandlerFuture<'a> {
     Box::pin(async move {
-        let ((product, variant), HowMany { quantity }) = (item(ask)?, ask.body()?);
-        act(ask, CartChange::Update { product, variant, quantity }).await
+        let ((product, variant), HowMany { quantity }) = (item(request)?, request.body()?);
+        act(request, CartChange::Update { product, variant, quantity }).await
     })
 }
 
-pub(super) fn remove<'a>(ask: &'a ShopRequest<'a>) -> Going<'a> {
+pub(super) fn remove<'a>(request: &'a ShopRequest<'a>) -> ShopHandlerFuture<'a> {
     Box::pin(async move {
-        let (product, variant) = item(ask)?;
-        act(ask, CartChange::Remove { product, variant }).await
+        let (product, variant) = item(request)?;
+        act(request, CartChange::Remove { product, variant }).await
     })
 }
 
-pub(super) fn coupon<'a>(ask: &'a ShopRequest<'a>) -> Going<'a> {
+pub(super) fn coupon<'a>(request: &'a ShopRequest<'a>) -> ShopHandlerFuture<'a> {
     Box::pin(async move {
-        let Code { code } = ask.body()?;
-        act(ask, CartChange::Coupon { code }).await
+        let Code { code } = request.body()?;
+        act(request, CartChange::Coupon { code }).await
     })
 }
 
-pub(super) fn no_coupon<'a>(ask: &'a ShopRequest<'a>) -> Going<'a> {
-    Box::pin(act(ask, CartChange::NoCoupon))
+pub(super) fn no_coupon<'a>(request: &'a ShopRequest<'a>) -> ShopHandlerFuture<'a> {
+    Box::pin(act(request, CartChange::NoCoupon))
 }
 
-/// Where a checkout begins with an address, the cart knows it first.
-pub(super) async fn known_as(
-    ask: &ShopRequest<'_>,
+/// Sets the buyer's email of a cart before its checkout begins.
+pub(super) async fn set_buyer(
+    request: &ShopRequest<'_>,
     slug: &Slug,
     token: &CartToken,
-    buyer: Option<Buyer>,
+    buyer: Option<BuyerEmail>,
 ) -> Result<(), Error> {
     let Some(address) = buyer.and_then(|buyer| buyer.email) else { return Ok(()) };
-    match ask.shop.change_cart(slug, token, &CartChange::Email { address }, None).await {
-        // A repeat finds the cart in its checkout, where nothing changes any more.
-        Ok(_) | Err(Refused::Rule(Rule::CartInCheckout | Rule::CartClosed(_))) => Ok(()),
+    match request.shop.change_cart(slug, token, &CartChange::Email { address }, None).await {
+        // For a repeat the cart is in its checkout and cannot change.
+        Ok(_) | Err(ServiceError::Rule(RuleError::CartInCheckout | RuleError::CartClosed(_))) => Ok(()),
         Err(refused) => Err(refused.into()),
     }
 }
 
-pub(super) fn checkout<'a>(ask: &'a ShopRequest<'a>) -> Going<'a> {
+pub(super) fn checkout<'a>(request: &'a ShopRequest<'a>) -> ShopHandlerFuture<'a> {
     Box::pin(async move {
-        let checkout: Checkout = ask.body()?;
-        let (token, slug) = cart(ask, ask.http.path_param(0)).await?;
-        known_as(ask, &slug, &token, checkout.buyer).await?;
-        let begun = ask.shop.checkout(&slug, &token, ask.once.clone()).await?;
-        let url = ask.absolute(&begun.complete_url);
+        let checkout: Checkout = request.body()?;
+        let (token, slug) = cart(request, request.http.path_param(0)).await?;
+        set_buyer(request, &slug, &token, checkout.buyer).await?;
+        let begun = request.shop.checkout(&slug, &token, request.once.clone()).await?;
+        let url = request.absolute(&begun.complete_url);
         let session = view::session(&begun.session, Some((begun.token.as_str(), &url)));
         Ok(Reply::made(json!({ "checkout": session, "redirect_url": url })))
     })

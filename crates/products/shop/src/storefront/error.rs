@@ -1,41 +1,41 @@
-//! Errors of the shop over HTTP: a code that programs branch on, its status, and a message that says what to do.
+//! Errors of the storefront: a code for programs, its HTTP status, and a message that says what to do.
 
-use crate::service::{Error as Refused, ShopEntity as What};
+use crate::service::{Error as ServiceError, ShopEntity};
 use http::StatusCode;
 use model::{Fault, Kind};
-use shop_rules::Error as Rule;
+use shop_rules::Error as RuleError;
 
-/// A word and its status.
+/// An error code and its HTTP status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Code {
+pub(super) struct ErrorCode {
     pub(super) name: &'static str,
     status: u16,
 }
 
-impl Code {
-    const fn new(name: &'static str, status: u16) -> Code {
-        Code { name, status }
+impl ErrorCode {
+    const fn new(name: &'static str, status: u16) -> ErrorCode {
+        ErrorCode { name, status }
     }
-    pub(super) const INVALID: Code = Code::new("invalid_request", 400);
-    pub(super) const KEY_REQUIRED: Code = Code::new("idempotency_key_required", 400);
-    pub(super) const UNAUTHORIZED: Code = Code::new("unauthorized", 401);
-    const SCOPE: Code = Code::new("forbidden_scope", 403);
-    const WORKSPACE: Code = Code::new("forbidden_workspace", 403);
-    const FORBIDDEN: Code = Code::new("forbidden", 403);
-    pub(super) const NOT_FOUND: Code = Code::new("not_found", 404);
-    pub(super) const VERB: Code = Code::new("method_not_allowed", 405);
-    const CONFLICT: Code = Code::new("idempotency_conflict", 409);
-    const LARGE: Code = Code::new("too_large", 413);
-    pub(super) const MEDIA: Code = Code::new("unsupported_media_type", 415);
-    const LIMITED: Code = Code::new("rate_limited", 429);
-    const BROKEN: Code = Code::new("internal_error", 500);
-    const CARTS: Code = Code::new("too_many_carts", 503);
-    const AWAY: Code = Code::new("unavailable", 503);
+    pub(super) const INVALID: ErrorCode = ErrorCode::new("invalid_request", 400);
+    pub(super) const KEY_REQUIRED: ErrorCode = ErrorCode::new("idempotency_key_required", 400);
+    pub(super) const UNAUTHORIZED: ErrorCode = ErrorCode::new("unauthorized", 401);
+    const SCOPE: ErrorCode = ErrorCode::new("forbidden_scope", 403);
+    const WORKSPACE: ErrorCode = ErrorCode::new("forbidden_workspace", 403);
+    const FORBIDDEN: ErrorCode = ErrorCode::new("forbidden", 403);
+    pub(super) const NOT_FOUND: ErrorCode = ErrorCode::new("not_found", 404);
+    pub(super) const VERB: ErrorCode = ErrorCode::new("method_not_allowed", 405);
+    const CONFLICT: ErrorCode = ErrorCode::new("idempotency_conflict", 409);
+    const LARGE: ErrorCode = ErrorCode::new("too_large", 413);
+    pub(super) const MEDIA: ErrorCode = ErrorCode::new("unsupported_media_type", 415);
+    const LIMITED: ErrorCode = ErrorCode::new("rate_limited", 429);
+    const BROKEN: ErrorCode = ErrorCode::new("internal_error", 500);
+    const CARTS: ErrorCode = ErrorCode::new("too_many_carts", 503);
+    const AWAY: ErrorCode = ErrorCode::new("unavailable", 503);
 }
 
 #[derive(Debug)]
 pub(super) struct Error {
-    pub(super) code: Code,
+    pub(super) code: ErrorCode,
     pub(super) message: String,
     /// Errors by field.
     pub(super) details: Vec<(String, String)>,
@@ -45,21 +45,21 @@ pub(super) struct Error {
 }
 
 impl Error {
-    pub(super) fn new(code: Code, message: impl Into<String>) -> Error {
+    pub(super) fn new(code: ErrorCode, message: impl Into<String>) -> Error {
         Error { code, message: message.into(), details: Vec::new(), retry_after_s: None, allow: None }
     }
 
-    /// A field that cannot be taken.
+    /// An invalid field.
     pub(super) fn field(field: impl Into<String>, says: impl Into<String>) -> Error {
         let (field, says) = (field.into(), says.into());
-        let refusal = Error::new(Code::INVALID, format!("{field} {says}"));
+        let refusal = Error::new(ErrorCode::INVALID, format!("{field} {says}"));
         Error { details: vec![(field, says)], ..refusal }
     }
 
-    /// A method that an address does not have.
+    /// A method that the path does not support.
     pub(super) fn method(allow: String) -> Error {
         let message = format!("this address answers to {allow} only");
-        Error { allow: Some(allow), ..Error::new(Code::VERB, message) }
+        Error { allow: Some(allow), ..Error::new(ErrorCode::VERB, message) }
     }
 
     pub(super) fn status(&self) -> StatusCode {
@@ -67,74 +67,74 @@ impl Error {
     }
 }
 
-impl From<Rule> for Error {
-    fn from(rule: Rule) -> Error {
-        Refused::from(rule).into()
+impl From<RuleError> for Error {
+    fn from(rule: RuleError) -> Error {
+        ServiceError::from(rule).into()
     }
 }
 
-impl From<Refused> for Error {
-    fn from(refused: Refused) -> Error {
+impl From<ServiceError> for Error {
+    fn from(refused: ServiceError) -> Error {
         let words = refused.to_string();
         match refused {
-            Refused::Rule(rule) => by_rule(&rule, words),
-            Refused::Unknown(what) => {
+            ServiceError::Rule(rule) => by_rule(&rule, words),
+            ServiceError::Unknown(what) => {
                 let next = match what {
-                    What::Site => "check its site_slug",
-                    What::Product => "the list of products and the search tell their ids",
-                    What::Cart => "create one at /api/storefront/v1/carts",
-                    What::Session => "its id and its confirmation token go together; begin one from a cart",
-                    What::Order => "check its confirmation token or id",
+                    ShopEntity::Site => "check its site_slug",
+                    ShopEntity::Product => "the list of products and the search tell their ids",
+                    ShopEntity::Cart => "create one at /api/storefront/v1/carts",
+                    ShopEntity::Session => "its id and its confirmation token go together; begin one from a cart",
+                    ShopEntity::Order => "check its confirmation token or id",
                 };
-                Error::new(Code::NOT_FOUND, format!("{words}; {next}"))
+                Error::new(ErrorCode::NOT_FOUND, format!("{words}; {next}"))
             }
-            Refused::Catalogue(_) => Error::new(Code::INVALID, words),
-            Refused::Unread(unread) => Error::field(unread.field(), words),
-            Refused::Unauthenticated(_) => {
-                Error::new(Code::UNAUTHORIZED, format!("{words}: send it as Authorization: Bearer"))
+            ServiceError::Catalogue(_) => Error::new(ErrorCode::INVALID, words),
+            ServiceError::Request(unread) => Error::field(unread.field(), words),
+            ServiceError::Unauthenticated(_) => {
+                Error::new(ErrorCode::UNAUTHORIZED, format!("{words}: send it as Authorization: Bearer"))
             }
-            Refused::Scope(_) => Error::new(Code::SCOPE, words),
-            Refused::Workspace => {
+            ServiceError::Scope(_) => Error::new(ErrorCode::SCOPE, words),
+            ServiceError::Workspace => {
                 let next = "use one of the store's workspace, or none where none is needed";
-                Error::new(Code::WORKSPACE, format!("{words}; {next}"))
+                Error::new(ErrorCode::WORKSPACE, format!("{words}; {next}"))
             }
-            Refused::KeyReused => Error::new(Code::CONFLICT, words),
-            Refused::TooManyCarts => Error { retry_after_s: Some(60), ..Error::new(Code::CARTS, words) },
-            Refused::Fault(fault) => fault.into(),
+            ServiceError::KeyReused => Error::new(ErrorCode::CONFLICT, words),
+            ServiceError::TooManyCarts => Error { retry_after_s: Some(60), ..Error::new(ErrorCode::CARTS, words) },
+            ServiceError::Fault(fault) => fault.into(),
         }
     }
 }
 
-fn by_rule(rule: &Rule, words: String) -> Error {
-    let code = |status| Code::new(rule.code(), status);
+fn by_rule(rule: &RuleError, words: String) -> Error {
+    let code = |status| ErrorCode::new(rule.code(), status);
     let with = |field: &str, status| {
         let details = vec![(field.to_owned(), words.clone())];
         Error { details, ..Error::new(code(status), words.clone()) }
     };
     match rule {
-        Rule::Name(_) => Error::new(Code::INVALID, words),
-        Rule::Field { field, says } => Error::field(*field, says),
-        Rule::WhichVariant { .. } => with("variant_id", 400),
-        Rule::Quantity => with("quantity", 400),
-        Rule::OutOfStock { .. } => {
+        RuleError::Name(_) => Error::new(ErrorCode::INVALID, words),
+        RuleError::Field { field, says } => Error::field(*field, says),
+        RuleError::WhichVariant { .. } => with("variant_id", 400),
+        RuleError::Quantity => with("quantity", 400),
+        RuleError::OutOfStock { .. } => {
             Error::new(code(409), format!("{words}; take at most that many, or another product"))
         }
-        Rule::NotInCart => Error::new(code(404), format!("{words}; look at the cart's items")),
-        Rule::NoCoupon(_) => with("code", 404),
-        Rule::TooMuch => Error::new(code(400), format!("{words}; take less")),
-        Rule::CartExpired | Rule::SessionClosed(_) => Error::new(code(410), words),
-        Rule::Gone(_)
-        | Rule::EmptyCart
-        | Rule::TooManyItems(_)
-        | Rule::CartClosed(_)
-        | Rule::CartInCheckout
-        | Rule::CouponExpired(_)
-        | Rule::CouponUsedUp(_)
-        | Rule::CouponTooSmall { .. }
-        | Rule::TokenUsed
-        | Rule::OrderState { .. }
-        | Rule::MoreThanOrdered
-        | Rule::Changed => Error::new(code(409), words),
+        RuleError::NotInCart => Error::new(code(404), format!("{words}; look at the cart's items")),
+        RuleError::NoCoupon(_) => with("code", 404),
+        RuleError::TooMuch => Error::new(code(400), format!("{words}; take less")),
+        RuleError::CartExpired | RuleError::SessionClosed(_) => Error::new(code(410), words),
+        RuleError::Gone(_)
+        | RuleError::EmptyCart
+        | RuleError::TooManyItems(_)
+        | RuleError::CartClosed(_)
+        | RuleError::CartInCheckout
+        | RuleError::CouponExpired(_)
+        | RuleError::CouponUsedUp(_)
+        | RuleError::CouponTooSmall { .. }
+        | RuleError::TokenUsed
+        | RuleError::OrderState { .. }
+        | RuleError::MoreThanOrdered
+        | RuleError::Changed => Error::new(code(409), words),
     }
 }
 
@@ -155,17 +155,17 @@ impl From<Fault> for Error {
             | Kind::TaskNotCancelable
             | Kind::TaskSettled
             | Kind::InsufficientBalance
-            | Kind::BudgetExceeded => Code::INVALID,
-            Kind::MethodNotFound | Kind::TaskNotFound => Code::NOT_FOUND,
-            Kind::VerbNotAllowed => Code::VERB,
-            Kind::MediaType | Kind::ContentType => Code::MEDIA,
-            Kind::TooLarge => Code::LARGE,
-            Kind::Unauthenticated => Code::UNAUTHORIZED,
-            Kind::Forbidden => Code::FORBIDDEN,
-            Kind::KeyReused => Code::CONFLICT,
-            Kind::RateLimited => Code::LIMITED,
-            Kind::Unavailable => Code::AWAY,
-            Kind::InvalidAgentResponse | Kind::Internal => Code::BROKEN,
+            | Kind::BudgetExceeded => ErrorCode::INVALID,
+            Kind::MethodNotFound | Kind::TaskNotFound => ErrorCode::NOT_FOUND,
+            Kind::VerbNotAllowed => ErrorCode::VERB,
+            Kind::MediaType | Kind::ContentType => ErrorCode::MEDIA,
+            Kind::TooLarge => ErrorCode::LARGE,
+            Kind::Unauthenticated => ErrorCode::UNAUTHORIZED,
+            Kind::Forbidden => ErrorCode::FORBIDDEN,
+            Kind::KeyReused => ErrorCode::CONFLICT,
+            Kind::RateLimited => ErrorCode::LIMITED,
+            Kind::Unavailable => ErrorCode::AWAY,
+            Kind::InvalidAgentResponse | Kind::Internal => ErrorCode::BROKEN,
         };
         Error { retry_after_s: fault.retry_after_s, ..Error::new(code, fault.message) }
     }

@@ -1,23 +1,24 @@
-//! A shop over HTTP: the storefront's REST, checkout sessions, what is told to whoever would pay over HTTP, and the page
-//! where a person completes a checkout.
+//! A shop over HTTP: the storefront's REST API, checkout sessions, payment information for x402, and the page where a
+//! person completes a checkout.
 //!
-//! * `table`: the routes, and who may call them
-//! * `ask`: a request that was admitted
+//! * `routes`: the routes, and the permission that each needs
+//! * `context`: an admitted request: its path, query, body and idempotency key
 //! * `error`: errors with their code and status
-//! * `catalogue`, `carts`, `sessions`, `orders`, `x402`: what is done
-//! * `page`: the page
+//! * `catalogue`, `carts`, `sessions`, `orders`, `x402`: the handlers
+//! * `page`: the checkout page
 //!
-//! Whoever has the token of a cart, a checkout or an order needs nothing else. A credential is needed for what belongs to
-//! the shop alone; one that is shown must be good, and of the workspace of the shop it is shown to.
+//! The token of a cart, a checkout or an order is the only credential that its holder needs. Operations of the shop itself
+//! need a credential of its workspace. A credential that is sent must be valid and of the shop's workspace also where none
+//! is needed.
 
-mod ask;
 mod carts;
 mod catalogue;
+mod context;
 mod error;
 mod orders;
 pub(crate) mod page;
+mod routes;
 mod sessions;
-mod table;
 mod x402;
 
 use std::sync::Arc;
@@ -28,12 +29,12 @@ use http::{HeaderValue, StatusCode, request};
 use model::{Fault, Kind};
 use serde_json::{Value, json};
 
-use ask::ShopRequest;
-use error::{Code, Error};
-use table::Who;
+use context::ShopRequest;
+use error::{Error, ErrorCode};
+use routes::ShopAudience;
 
 use crate::ShopService;
-use crate::aly::endpoint::{self as aly, Shown};
+use crate::aly::endpoint::{self as aly, PresentedCredential};
 use crate::oauth::{covers, endpoints};
 use gateway::Server;
 use gateway::front::{RequestLog, rest};
@@ -41,10 +42,10 @@ use web::body::Response;
 use web::context::RequestContext;
 use web::response::{Rejection, private_json};
 
-/// No request to these addresses is larger.
+/// Largest body of a request to these paths.
 pub(crate) const BODY_BYTES: usize = 64 << 10;
 
-/// What a request is answered with.
+/// A successful response.
 struct Reply {
     status: StatusCode,
     body: Value,
@@ -59,7 +60,7 @@ impl Reply {
     }
 }
 
-/// A request; `inside` is its path without the mount.
+/// Answers a request; `inside` is its path without the mount.
 pub(crate) async fn answer(
     server: &Arc<Server>,
     inside: &str,
@@ -89,23 +90,23 @@ async fn call(
     log: &mut RequestLog,
 ) -> Result<Reply, Error> {
     let body = body?;
-    let (route, params) = table::find(&head.method, inside)?;
-    let caller = who(server, route.who, head, log).await?;
+    let (route, params) = routes::find(&head.method, inside)?;
+    let caller = identify_caller(server, route.audience, head, log).await?;
     let http = RequestContext { head, address: log.address, params, query: Vec::new(), body: &body };
-    let ask = ShopRequest::new(server, shop, http, route, caller)?;
-    (route.go)(&ask).await
+    let request = ShopRequest::new(server, shop, http, route, caller)?;
+    (route.handler)(&request).await
 }
 
-/// Who is calling, if they say so; within the limits of calls.
-async fn who(
+/// Identifies the caller and applies the rate limits; `None` is a caller without a credential.
+async fn identify_caller(
     server: &Arc<Server>,
-    who: Who,
+    audience: ShopAudience,
     head: &request::Parts,
     log: &mut RequestLog,
-) -> Result<Option<crate::service::Caller>, Error> {
+) -> Result<Option<crate::service::WorkspaceCaller>, Error> {
     let throttle = server.throttle.as_ref();
     let Some(oauth) = ShopService::of(server).map(ShopService::oauth) else {
-        return Err(Error::new(Code::NOT_FOUND, "there is no shop here"));
+        return Err(Error::new(ErrorCode::NOT_FOUND, "there is no shop here"));
     };
     let shown = match aly::identify(server, oauth, &head.headers).await {
         Ok(shown) => shown,
@@ -116,33 +117,37 @@ async fn who(
             return Err(fault.into());
         }
     };
-    let caller = match (shown, who) {
-        (Shown::Caller(caller), _) => caller,
-        (Shown::Nothing | Shown::Session, Who::Scope(scope)) => {
+    let caller = match (shown, audience) {
+        (PresentedCredential::Caller(caller), _) => caller,
+        (PresentedCredential::Nothing | PresentedCredential::Session, ShopAudience::Scope(scope)) => {
             return Err(crate::service::Error::Unauthenticated(scope).into());
         }
-        (Shown::Nothing | Shown::Session, Who::Anyone) if is_closed(server) => {
-            return Err(aly::nobody("authentication is required").into());
+        (PresentedCredential::Nothing | PresentedCredential::Session, ShopAudience::Anyone) if is_closed(server) => {
+            return Err(aly::unauthenticated("authentication is required").into());
         }
-        (Shown::Nothing | Shown::Session, Who::Anyone | Who::Holder) => server.callers.anonymous().clone(),
+        (PresentedCredential::Nothing | PresentedCredential::Session, ShopAudience::Anyone | ShopAudience::Holder) => {
+            server.callers.anonymous().clone()
+        }
     };
     log.caller = Some(caller.name.clone());
     if let Some(throttle) = throttle {
         throttle.admit(&caller, log.address)?;
     }
-    match who {
-        Who::Scope(scope) if !covers(&caller.scopes, scope) => Err(crate::service::Error::Scope(scope).into()),
-        Who::Scope(_) | Who::Anyone | Who::Holder => Ok(crate::service::Caller::of(&caller)),
+    match audience {
+        ShopAudience::Scope(scope) if !covers(&caller.scopes, scope) => Err(crate::service::Error::Scope(scope).into()),
+        ShopAudience::Scope(_) | ShopAudience::Anyone | ShopAudience::Holder => {
+            Ok(crate::service::WorkspaceCaller::of(&caller))
+        }
     }
 }
 
-/// Whether the operator wants everybody to be known: then the window is not open to strangers, either.
+/// Whether the operator requires authentication: then the catalogue is not public, either.
 fn is_closed(server: &Server) -> bool {
     let agent = ShopService::settings(server).and_then(|aly| server.mounts.agent(&aly.agent));
     agent.is_none_or(|mounted| aly::is_closed(server, mounted))
 }
 
-/// The path for the log, where it has a token in it.
+/// The path for the log, with tokens removed; `None` if the path has no token.
 fn without_secrets(path: &str) -> Option<String> {
     let secret = |one: &&str| [shop_rules::CartToken::PREFIX, shop_rules::ConfirmationToken::PREFIX].contains(one);
     let begins = |segment: &str| segment.split_inclusive('_').next().filter(secret).map(str::to_owned);

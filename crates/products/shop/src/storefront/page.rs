@@ -1,11 +1,11 @@
-//! The page where a person completes a checkout, and afterwards sees the order: plain HTML that needs no script.
+//! The checkout page, which later shows the order: plain HTML without a script.
 //!
-//! Whoever has the address has the confirmation token in it, so that a form cannot come from anybody who has not seen the
-//! page. A token buys once: whoever sends the form twice is shown the one order.
+//! The address of the page contains the confirmation token, so that a form without it, as of another site, is rejected. A
+//! token buys once: a form that is sent twice leads to the same order.
 
 use std::sync::Arc;
 
-use crate::service::{Bought, Error as Refused, Shop, ShopEntity as What};
+use crate::service::{Bought, Error as ServiceError, Shop, ShopEntity};
 use bytes::Bytes;
 use dialects::framing::query;
 use http::header::{CONTENT_TYPE, LOCATION, RETRY_AFTER};
@@ -13,11 +13,11 @@ use http::{HeaderValue, Method, StatusCode, request};
 use model::Fault;
 use shop_rules::order::OrderLine;
 use shop_rules::{
-    Buyer, ConfirmationToken, Currency, Error as Rule, Item, Order, Product, Session, SessionId, SessionStatus, Site,
-    Totals,
+    Buyer, ConfirmationToken, Currency, Error as RuleError, Item, Order, Product, Session, SessionId, SessionStatus,
+    Site, Totals,
 };
 
-use super::error::{Code, Error};
+use super::error::{Error, ErrorCode};
 use super::shop_of;
 use gateway::Server;
 use gateway::front::{RequestLog, rest};
@@ -25,7 +25,7 @@ use web::body::{Response, ResponseBody};
 use web::html::{self, Forms, escaped};
 use web::response::not_allowed;
 
-/// `id` is what follows `/checkout/`.
+/// Answers a request; `id` is the path after `/checkout/`.
 pub(crate) async fn answer(
     server: &Arc<Server>,
     id: &str,
@@ -60,51 +60,53 @@ async fn call(
         throttle.admit(server.callers.anonymous(), log.address)?;
     }
     let said = query::value(head.uri.query().unwrap_or_default(), "token")?;
-    let token = said.as_deref().and_then(ConfirmationToken::read).ok_or(Refused::Unknown(What::Session))?;
+    let token = said.as_deref().and_then(ConfirmationToken::read).ok_or(ServiceError::Unknown(ShopEntity::Session))?;
     let id = SessionId::from(id);
     let session = shop.session(&id, &token).await?;
     let site = shop.site(&session.site).await?;
-    let place = Place { shop, site, session, token, here: head.uri.path() };
-    match (place.session.status, head.method == Method::POST) {
+    let page = CheckoutPage { shop, site, session, token, here: head.uri.path() };
+    match (page.session.status, head.method == Method::POST) {
         (SessionStatus::Open, false) => {
-            let typed =
-                Typed { email: place.session.email.as_deref().unwrap_or_default().to_owned(), ..Typed::default() };
-            Ok(place.form(StatusCode::OK, &typed, &Wrong::default()))
+            let typed = FormInput {
+                email: page.session.email.as_deref().unwrap_or_default().to_owned(),
+                ..FormInput::default()
+            };
+            Ok(page.form(StatusCode::OK, &typed, &FieldErrors::default()))
         }
-        (SessionStatus::Open, true) => place.complete(Typed::read(head, &body)?, log).await,
-        // What was sent twice was bought once.
-        (SessionStatus::Completed, true) => Ok(place.again()),
-        (SessionStatus::Completed, false) => match shop.order(&place.token).await? {
-            Bought::Order { order, products } => Ok(place.order(&order, &products)),
-            Bought::NotYet(_) => Err(Refused::Unknown(What::Session).into()),
+        (SessionStatus::Open, true) => page.complete(FormInput::read(head, &body)?, log).await,
+        // The form was sent twice: show the order.
+        (SessionStatus::Completed, true) => Ok(page.redirect()),
+        (SessionStatus::Completed, false) => match shop.order(&page.token).await? {
+            Bought::Order { order, products } => Ok(page.order(&order, &products)),
+            Bought::NotYet(_) => Err(ServiceError::Unknown(ShopEntity::Session).into()),
         },
-        (SessionStatus::Cancelled | SessionStatus::Expired, _) => Ok(place.over(place.session.status)),
+        (SessionStatus::Cancelled | SessionStatus::Expired, _) => Ok(page.over(page.session.status)),
     }
 }
 
-/// What somebody typed.
+/// The fields of a submitted form.
 #[derive(Debug, Default)]
-struct Typed {
+struct FormInput {
     email: String,
     name: String,
     address: String,
 }
 
-/// What is wrong with it, for each field; and what is wrong otherwise.
+/// Errors of a form: by field, and others.
 #[derive(Debug, Default)]
-struct Wrong {
+struct FieldErrors {
     email: Option<String>,
     name: Option<String>,
     address: Option<String>,
     otherwise: Option<String>,
 }
 
-impl Wrong {
+impl FieldErrors {
     fn is_nothing(&self) -> bool {
         self.email.is_none() && self.name.is_none() && self.address.is_none() && self.otherwise.is_none()
     }
 
-    /// Puts words beside the field they are about.
+    /// Adds an error to its field.
     fn note(&mut self, field: &str, says: String) {
         match field {
             "email" => self.email = Some(says),
@@ -115,15 +117,15 @@ impl Wrong {
     }
 }
 
-impl Typed {
-    fn read(head: &request::Parts, body: &[u8]) -> Result<Typed, Error> {
+impl FormInput {
+    fn read(head: &request::Parts, body: &[u8]) -> Result<FormInput, Error> {
         let said = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let bare = said.split(';').next().unwrap_or_default().trim();
         if !bare.eq_ignore_ascii_case("application/x-www-form-urlencoded") {
-            return Err(Error::new(Code::MEDIA, "send the form of this page: application/x-www-form-urlencoded"));
+            return Err(Error::new(ErrorCode::MEDIA, "send the form of this page: application/x-www-form-urlencoded"));
         }
         let text = std::str::from_utf8(body).map_err(|_| Error::field("form", "is not UTF-8"))?;
-        let mut typed = Typed::default();
+        let mut typed = FormInput::default();
         for pair in query::pairs(text) {
             let (name, value) = pair?;
             match &*name {
@@ -136,14 +138,14 @@ impl Typed {
         Ok(typed)
     }
 
-    /// The buyer, or everything that is wrong at once. What is sent needs a name and an address to be sent to.
-    fn buyer(&self, sent: bool) -> Result<Buyer, Wrong> {
+    /// The buyer, or all errors at once. `sent` is whether goods are shipped, which requires a name and an address.
+    fn buyer(&self, sent: bool) -> Result<Buyer, FieldErrors> {
         let said = |text: &str| (!text.is_empty()).then(|| Arc::<str>::from(text));
-        let mut wrong = Wrong::default();
+        let mut wrong = FieldErrors::default();
         let alone = |email: &str, name: Option<Arc<str>>, address: Option<Arc<str>>| {
             Buyer { email: email.into(), name, address }.check().err()
         };
-        // Each by itself, so that one mistake does not hide another.
+        // Each field is checked alone, so that all errors are found.
         const GOOD: &str = "ada@example.com";
         for refusal in [
             alone(&self.email, None, None),
@@ -151,7 +153,7 @@ impl Typed {
             alone(GOOD, None, said(&self.address)),
         ] {
             match refusal {
-                Some(Rule::Field { field, says }) => wrong.note(field, says),
+                Some(RuleError::Field { field, says }) => wrong.note(field, says),
                 Some(refusal) => wrong.otherwise = Some(refusal.to_string()),
                 None => {}
             }
@@ -172,54 +174,54 @@ impl Typed {
     }
 }
 
-/// One checkout, and the request that came for it.
-struct Place<'a> {
+/// A checkout and its page.
+struct CheckoutPage<'a> {
     shop: &'a Shop,
     site: Site,
     session: Session,
     token: ConfirmationToken,
-    /// The path that was asked for.
+    /// The path of the request.
     here: &'a str,
 }
 
-impl Place<'_> {
+impl CheckoutPage<'_> {
     fn is_sent(&self) -> bool {
         self.session.items.iter().any(|item| !item.digital)
     }
 
-    async fn complete(&self, typed: Typed, log: &mut RequestLog) -> Result<Response, Error> {
+    async fn complete(&self, typed: FormInput, log: &mut RequestLog) -> Result<Response, Error> {
         let buyer = match typed.buyer(self.is_sent()) {
             Ok(buyer) => buyer,
             Err(wrong) => return Ok(self.form(StatusCode::UNPROCESSABLE_ENTITY, &typed, &wrong)),
         };
         let refused = match self.shop.complete(&self.session.id, &self.token, &buyer, None).await {
-            Ok(_) => return Ok(self.again()),
+            Ok(_) => return Ok(self.redirect()),
             Err(refused) => refused,
         };
-        // The same form may have been faster.
+        // A concurrent request with the same form may have completed the checkout.
         if matches!(self.shop.order(&self.token).await?, Bought::Order { .. }) {
-            return Ok(self.again());
+            return Ok(self.redirect());
         }
         log.fault = Some(refused.to_string());
         match refused {
-            Refused::Rule(Rule::SessionClosed(_)) => {
+            ServiceError::Rule(RuleError::SessionClosed(_)) => {
                 Ok(self.over(self.shop.session(&self.session.id, &self.token).await?.status))
             }
-            Refused::Rule(Rule::Field { field, says }) => {
-                let mut wrong = Wrong::default();
+            ServiceError::Rule(RuleError::Field { field, says }) => {
+                let mut wrong = FieldErrors::default();
                 wrong.note(field, says);
                 Ok(self.form(StatusCode::UNPROCESSABLE_ENTITY, &typed, &wrong))
             }
-            Refused::Rule(rule) => {
-                let wrong = Wrong { otherwise: Some(rule.to_string()), ..Wrong::default() };
+            ServiceError::Rule(rule) => {
+                let wrong = FieldErrors { otherwise: Some(rule.to_string()), ..FieldErrors::default() };
                 Ok(self.form(StatusCode::CONFLICT, &typed, &wrong))
             }
             refused => Err(refused.into()),
         }
     }
 
-    /// To the same address, to be read: whoever reloads what comes then buys nothing.
-    fn again(&self) -> Response {
+    /// Redirects to the same address with GET, so that a reload does not send the form again.
+    fn redirect(&self) -> Response {
         let mut response = Response::new(ResponseBody::empty());
         *response.status_mut() = StatusCode::SEE_OTHER;
         html::guard(response.headers_mut(), Forms::Here);
@@ -237,7 +239,7 @@ impl Place<'_> {
         html::response(status, html::document(&title, main), Forms::Here)
     }
 
-    fn form(&self, status: StatusCode, typed: &Typed, wrong: &Wrong) -> Response {
+    fn form(&self, status: StatusCode, typed: &FormInput, wrong: &FieldErrors) -> Response {
         let session = &self.session;
         let left = session.expires_at.0.saturating_sub(self.shop.now().0).max(0);
         let minutes = match left.unsigned_abs().div_ceil(60_000) {
@@ -345,7 +347,7 @@ impl Place<'_> {
 struct Field {
     name: &'static str,
     label: &'static str,
-    /// Of the input; none is a field of several lines.
+    /// Type of the input; empty for a text area.
     kind: &'static str,
     complete: &'static str,
     most: usize,
@@ -367,7 +369,7 @@ fn field(field: &Field, value: &str, wrong: Option<&str>) -> String {
         format!("id=\"{name}\" name=\"{name}\" autocomplete=\"{complete}\" maxlength=\"{most}\"{needed}{described}");
     let optional = if *required { "" } else { " (optional)" };
     let input = if kind.is_empty() {
-        // A line break that follows the tag is not part of the text.
+        // HTML ignores a line break directly after the tag.
         format!("<textarea rows=\"4\" {common}>\n{value}</textarea>\n")
     } else {
         format!("<input type=\"{kind}\" value=\"{value}\" {common}>\n")
@@ -378,7 +380,7 @@ fn field(field: &Field, value: &str, wrong: Option<&str>) -> String {
 fn lines(currency: &Currency, items: &[(&Item, Option<String>)], totals: &Totals, coupon: Option<&str>) -> String {
     let say = |amount| escaped(&currency.say(amount));
     let mut table = String::from(
-        "<table><caption>What you buy</caption>\n<thead><tr><th scope=\"col\">Product</th>\
+        "<table><caption>ShopEntity you buy</caption>\n<thead><tr><th scope=\"col\">Product</th>\
 <th scope=\"col\" class=\"number\">Quantity</th><th scope=\"col\" class=\"number\">Price</th></tr></thead>\n<tbody>\n",
     );
     for (item, note) in items {
@@ -418,7 +420,7 @@ fn lines(currency: &Currency, items: &[(&Item, Option<String>)], totals: &Totals
     table
 }
 
-/// Says to a person that there is nothing for them here, or not now.
+/// The error page.
 fn refused(refusal: &Error) -> Response {
     let status = refusal.status();
     let (title, why) = if status == StatusCode::NOT_FOUND {
@@ -442,7 +444,7 @@ mod tests {
 
     #[test]
     fn everything_that_is_wrong_is_said_at_once_beside_its_field() {
-        let typed = |email: &str, name: &str, address: &str| Typed {
+        let typed = |email: &str, name: &str, address: &str| FormInput {
             email: email.to_owned(),
             name: name.to_owned(),
             address: address.to_owned(),

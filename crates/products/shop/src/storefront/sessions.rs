@@ -1,15 +1,15 @@
-//! Checkout sessions: from a cart, or from lines at once; completed or cancelled by whoever has the confirmation token.
+//! Checkout sessions: created from a cart or from lines, completed or cancelled by the holder of the confirmation token.
 
-use crate::service::{Bought, Error as Refused, Once, OpenCheckout as Begun, ShopEntity as What};
+use crate::service::{Bought, Error as ServiceError, Once, OpenCheckout, ShopEntity};
 use serde::Deserialize;
 use serde_json::Value;
-use shop_rules::{Buyer, ConfirmationToken, Error as Rule, SessionId, SessionStatus, view};
+use shop_rules::{Buyer, ConfirmationToken, Error as RuleError, SessionId, SessionStatus, view};
 
 use super::Reply;
-use super::ask::ShopRequest;
-use super::carts::{self, Wanted};
+use super::carts::{self, LineItem};
+use super::context::ShopRequest;
 use super::error::Error;
-use super::table::Going;
+use super::routes::ShopHandlerFuture;
 
 #[derive(Deserialize)]
 struct New {
@@ -18,11 +18,11 @@ struct New {
     #[serde(default)]
     site_slug: Option<String>,
     #[serde(default)]
-    line_items: Option<Vec<Wanted>>,
+    line_items: Option<Vec<LineItem>>,
     #[serde(default)]
     coupon: Option<String>,
     #[serde(default)]
-    buyer: Option<carts::Buyer>,
+    buyer: Option<carts::BuyerEmail>,
 }
 
 #[derive(Deserialize)]
@@ -45,22 +45,22 @@ struct Cancelled {
     confirmation_token: String,
 }
 
-fn begun(ask: &ShopRequest<'_>, begun: &Begun) -> Reply {
-    let url = ask.absolute(&begun.complete_url);
+fn begun(request: &ShopRequest<'_>, begun: &OpenCheckout) -> Reply {
+    let url = request.absolute(&begun.complete_url);
     Reply::made(view::session(&begun.session, Some((begun.token.as_str(), &url))))
 }
 
-pub(super) fn create<'a>(ask: &'a ShopRequest<'a>) -> Going<'a> {
+pub(super) fn create<'a>(request: &'a ShopRequest<'a>) -> ShopHandlerFuture<'a> {
     Box::pin(async move {
-        let new: New = ask.body()?;
+        let new: New = request.body()?;
         match (&new.cart_token, &new.line_items) {
             (Some(token), None) => {
-                let (token, slug) = carts::cart(ask, token).await?;
-                carts::known_as(ask, &slug, &token, new.buyer).await?;
-                Ok(begun(ask, &ask.shop.checkout(&slug, &token, ask.once.clone()).await?))
+                let (token, slug) = carts::cart(request, token).await?;
+                carts::set_buyer(request, &slug, &token, new.buyer).await?;
+                Ok(begun(request, &request.shop.checkout(&slug, &token, request.once.clone()).await?))
             }
             (None, Some(lines)) if !lines.is_empty() && lines.len() <= shop_rules::cart::MAX_ITEMS => {
-                by_lines(ask, new).await
+                by_lines(request, new).await
             }
             (None, Some(_)) => {
                 let most = shop_rules::cart::MAX_ITEMS;
@@ -73,88 +73,93 @@ pub(super) fn create<'a>(ask: &'a ShopRequest<'a>) -> Going<'a> {
     })
 }
 
-/// A cart with these lines, and its checkout. Each step is known by the same key, so that a repeat goes on where it stopped;
-/// but a stranger's repeat is another purchase, for nobody knows whether two strangers are one.
-async fn by_lines(ask: &ShopRequest<'_>, new: New) -> Result<Reply, Error> {
-    let site = ask.site(new.site_slug.as_deref()).await?;
-    let held = ask.shop.create_cart(ask.caller.as_ref(), &site.slug, ask.once.clone()).await?;
-    let known = ask.once.as_ref().filter(|_| ask.caller.is_some());
+/// Creates a cart with these lines and begins its checkout. Each step has an idempotency key derived from the request's, so
+/// that a repeat continues where the first request stopped. Without a credential a repeat is another purchase, because two
+/// such requests cannot be known to come from one caller.
+async fn by_lines(request: &ShopRequest<'_>, new: New) -> Result<Reply, Error> {
+    let site = request.site(new.site_slug.as_deref()).await?;
+    let held = request.shop.create_cart(request.caller.as_ref(), &site.slug, request.once.clone()).await?;
+    let known = request.once.as_ref().filter(|_| request.caller.is_some());
     let step = |name: String| known.map(|once| Once { key: format!("{}/{name}", once.key), print: once.print });
     let filled = async {
         for (place, line) in new.line_items.into_iter().flatten().enumerate() {
-            ask.shop.change_cart(&site.slug, &held.token, &line.change()?, step(format!("line/{place}"))).await?;
+            request.shop.change_cart(&site.slug, &held.token, &line.change()?, step(format!("line/{place}"))).await?;
         }
         if let Some(code) = new.coupon {
             let change = crate::service::CartChange::Coupon { code };
-            ask.shop.change_cart(&site.slug, &held.token, &change, step("coupon".to_owned())).await?;
+            request.shop.change_cart(&site.slug, &held.token, &change, step("coupon".to_owned())).await?;
         }
-        carts::known_as(ask, &site.slug, &held.token, new.buyer).await?;
-        Ok(ask.shop.checkout(&site.slug, &held.token, step("checkout".to_owned())).await?)
+        carts::set_buyer(request, &site.slug, &held.token, new.buyer).await?;
+        Ok(request.shop.checkout(&site.slug, &held.token, step("checkout".to_owned())).await?)
     };
     match filled.await {
-        Ok(done) => Ok(begun(ask, &done)),
+        Ok(done) => Ok(begun(request, &done)),
         Err(refusal) => {
-            // Nobody else has this cart's token; where a repeat could go on with it, it stays.
+            // No caller has this cart's token. It stays only if a repeat can continue with it.
             if known.is_none() {
-                let _ = ask.shop.change_cart(&site.slug, &held.token, &crate::service::CartChange::Cancel, None).await;
+                let _ =
+                    request.shop.change_cart(&site.slug, &held.token, &crate::service::CartChange::Cancel, None).await;
             }
             Err(refusal)
         }
     }
 }
 
-/// The checkout of the path, for whoever has its token.
-fn of_path(ask: &ShopRequest<'_>, token: &str) -> Result<(SessionId, ConfirmationToken), Error> {
-    let id = SessionId::from(ask.http.path_param(0));
+/// The checkout in the path, checked against its token.
+fn of_path(request: &ShopRequest<'_>, token: &str) -> Result<(SessionId, ConfirmationToken), Error> {
+    let id = SessionId::from(request.http.path_param(0));
     let token = ConfirmationToken::read(token).filter(|token| token.session() == id);
-    Ok((id, token.ok_or(Refused::Unknown(What::Session))?))
+    Ok((id, token.ok_or(ServiceError::Unknown(ShopEntity::Session))?))
 }
 
 /// A checkout, and its order once there is one.
-async fn shown(ask: &ShopRequest<'_>, id: &SessionId, token: &ConfirmationToken) -> Result<Value, Error> {
-    let session = ask.shop.session(id, token).await?;
-    ask.may_see(&session.workspace)?;
+async fn shown(request: &ShopRequest<'_>, id: &SessionId, token: &ConfirmationToken) -> Result<Value, Error> {
+    let session = request.shop.session(id, token).await?;
+    request.may_see(&session.workspace)?;
     let mut shown = view::session(&session, None);
     if session.status == SessionStatus::Completed
-        && let Bought::Order { order, products } = ask.shop.order(token).await?
+        && let Bought::Order { order, products } = request.shop.order(token).await?
     {
         shown["order"] = view::order(&order, &products);
     }
     Ok(shown)
 }
 
-pub(super) fn one<'a>(ask: &'a ShopRequest<'a>) -> Going<'a> {
+pub(super) fn one<'a>(request: &'a ShopRequest<'a>) -> ShopHandlerFuture<'a> {
     Box::pin(async move {
-        let said = ask.param("token")?.ok_or_else(|| Error::field("token", "is missing: the confirmation token"))?;
-        let (id, token) = of_path(ask, said)?;
-        Ok(Reply::ok(shown(ask, &id, &token).await?))
+        let said =
+            request.param("token")?.ok_or_else(|| Error::field("token", "is missing: the confirmation token"))?;
+        let (id, token) = of_path(request, said)?;
+        Ok(Reply::ok(shown(request, &id, &token).await?))
     })
 }
 
-pub(super) fn complete<'a>(ask: &'a ShopRequest<'a>) -> Going<'a> {
+pub(super) fn complete<'a>(request: &'a ShopRequest<'a>) -> ShopHandlerFuture<'a> {
     Box::pin(async move {
-        let Completed { confirmation_token, buyer } = ask.body()?;
-        let (id, token) = of_path(ask, &confirmation_token)?;
-        // Nothing is sold to a credential of elsewhere.
-        shown(ask, &id, &token).await?;
+        let Completed { confirmation_token, buyer } = request.body()?;
+        let (id, token) = of_path(request, &confirmation_token)?;
+        // Checks that the credential is not of another workspace.
+        shown(request, &id, &token).await?;
         let said = |text: Option<String>| {
             text.map(|text| text.trim().into()).filter(|text: &std::sync::Arc<str>| !text.is_empty())
         };
         let buyer = Buyer { email: buyer.email.as_str().into(), name: said(buyer.name), address: said(buyer.address) };
-        ask.shop.complete(&id, &token, &buyer, ask.once.clone()).await?;
-        Ok(Reply::ok(shown(ask, &id, &token).await?))
+        request.shop.complete(&id, &token, &buyer, request.once.clone()).await?;
+        Ok(Reply::ok(shown(request, &id, &token).await?))
     })
 }
 
-pub(super) fn cancel<'a>(ask: &'a ShopRequest<'a>) -> Going<'a> {
+pub(super) fn cancel<'a>(request: &'a ShopRequest<'a>) -> ShopHandlerFuture<'a> {
     Box::pin(async move {
-        let Cancelled { confirmation_token } = ask.body()?;
-        let (id, token) = of_path(ask, &confirmation_token)?;
-        let before = shown(ask, &id, &token).await?;
-        match ask.shop.cancel_checkout(&id, &token).await {
+        let Cancelled { confirmation_token } = request.body()?;
+        let (id, token) = of_path(request, &confirmation_token)?;
+        let before = shown(request, &id, &token).await?;
+        match request.shop.cancel_checkout(&id, &token).await {
             Ok(session) => Ok(Reply::ok(view::session(&session, None))),
-            // A repeat finds what it wanted.
-            Err(Refused::Rule(Rule::SessionClosed(_))) if before["status"] == SessionStatus::Cancelled.name() => {
+            // A repeat of a successful cancel.
+            Err(ServiceError::Rule(RuleError::SessionClosed(_)))
+                if before["status"] == SessionStatus::Cancelled.name() =>
+            {
                 Ok(Reply::ok(before))
             }
             Err(refused) => Err(refused.into()),

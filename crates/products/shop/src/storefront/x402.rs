@@ -1,36 +1,36 @@
-//! What is told to whoever would pay over HTTP (x402, version 1): which payments the site takes, and the way without one.
-//! No chain is settled here, so `accepts` is empty, and that is said.
+//! The response to a client that wants to pay over HTTP (x402, version 1): the accepted payments, and how to buy without
+//! one. Rialto settles no such payments, so `accepts` is empty, and the message says so.
 
 use http::StatusCode;
 use serde_json::{Value, json};
 use shop_rules::cart::MAX_QUANTITY;
-use shop_rules::{Error as Rule, VariantChoice as Which, VariantId};
+use shop_rules::{Error as RuleError, VariantChoice, VariantId};
 
 use super::Reply;
-use super::ask::ShopRequest;
 use super::catalogue::product_id;
-use super::table::Going;
+use super::context::ShopRequest;
+use super::routes::ShopHandlerFuture;
 
-pub(super) fn pay<'a>(ask: &'a ShopRequest<'a>) -> Going<'a> {
+pub(super) fn pay<'a>(request: &'a ShopRequest<'a>) -> ShopHandlerFuture<'a> {
     Box::pin(async move {
-        let site = ask.site(Some(ask.http.path_param(0))).await?;
-        let goods = ask.shop.product(&site.slug, &product_id(ask.http.path_param(1))?).await?;
-        let quantity = ask.number("quantity", 1, i64::from(MAX_QUANTITY))?.unwrap_or(1);
-        ask.param("email")?.map(shop_rules::cart::email).transpose()?;
-        let id = ask.param("variant_id")?.map(VariantId::check).transpose()?;
+        let site = request.site(Some(request.http.path_param(0))).await?;
+        let goods = request.shop.product(&site.slug, &product_id(request.http.path_param(1))?).await?;
+        let quantity = request.number("quantity", 1, i64::from(MAX_QUANTITY))?.unwrap_or(1);
+        request.param("email")?.map(shop_rules::cart::email).transpose()?;
+        let id = request.param("variant_id")?.map(VariantId::check).transpose()?;
         let product = &goods.product;
-        // Which of several is meant is asked for by the cart.
+        // If there are several variants, the buyer chooses one in the cart.
         let chosen = match (&id, &*product.variants) {
-            (Some(_), _) | (None, [_]) => Some(product.variant(&Which { id, options: Vec::new() })?),
+            (Some(_), _) | (None, [_]) => Some(product.variant(&VariantChoice { id, options: Vec::new() })?),
             (None, _) => None,
         };
         let place = chosen.and_then(|chosen| product.variants.iter().position(|known| known.id == chosen.id));
         if let Some(Some(left)) = place.and_then(|place| goods.left.get(place).copied())
             && i64::try_from(left).unwrap_or(i64::MAX) < quantity
         {
-            return Err(Rule::OutOfStock { what: product.name.to_string(), left }.into());
+            return Err(RuleError::OutOfStock { what: product.name.to_string(), left }.into());
         }
-        let carts = ask.absolute("/api/storefront/v1/carts");
+        let carts = request.absolute("/api/storefront/v1/carts");
         let error = format!(
             "{} takes no payment over HTTP, and none was taken. To buy this, create a cart (POST {carts} with site_slug {:?}), \
              add {quantity} of product_id {:?} (POST {carts}/{{token}}/items), begin its checkout (POST {carts}/{{token}}/checkout) \

@@ -1,15 +1,15 @@
-//! The store agent behind the engine: a message is a task that has run one skill.
+//! The store agent on an engine: each message is a task that runs one skill.
 
 use std::sync::Arc;
 
 use engine::SendAnswer;
 use model::{CallScope, Caller, Content, Fault, Json, Kind, Message, Part, Role, Send, State, Task, Wait};
 use serde_json::{Value, json};
-use shop::admission::Storekeeper;
+use shop::admission::StoreAdmission;
 use shop::service::{AGENT, StoreAgent};
-use shop_rules::Rules;
+use shop_rules::ShopRules;
 
-use crate::common::{House, Mall};
+use crate::common::{Mall, TestStorage};
 
 async fn send(mall: &Mall, parts: Vec<Part>) -> Result<Arc<Task>, Fault> {
     send_to(mall, None, parts).await
@@ -44,7 +44,7 @@ fn data(value: &Value) -> Vec<Part> {
     vec![Part::data(Json::from_value(value))]
 }
 
-/// The one artifact: its id, and what is in it.
+/// Id and content of the only artifact.
 fn artifact(task: &Task) -> (String, Value) {
     let [artifact] = &task.artifacts[..] else { panic!("{:?}", task.artifacts) };
     let Content::Data(data) = &artifact.parts[0].content else { panic!("{:?}", artifact.parts) };
@@ -54,7 +54,7 @@ fn artifact(task: &Task) -> (String, Value) {
 
 #[tokio::test]
 async fn a_message_runs_one_skill_and_the_task_has_what_came_of_it() {
-    let mall = House::memory().mall(Rules::default()).await;
+    let mall = TestStorage::memory().mall(ShopRules::default()).await;
     mall.serve(StoreAgent::guarded(mall.shop.clone(), AGENT));
     let task = send(&mall, vec![Part::text("Search for hats on store acme.")]).await.unwrap();
     assert_eq!(task.core.state, State::Completed);
@@ -74,7 +74,7 @@ async fn a_message_runs_one_skill_and_the_task_has_what_came_of_it() {
 
 #[tokio::test]
 async fn what_cannot_be_read_makes_no_task() {
-    let mall = House::memory().mall(Rules::default()).await;
+    let mall = TestStorage::memory().mall(ShopRules::default()).await;
     mall.serve(StoreAgent::guarded(mall.shop.clone(), AGENT));
     let before = mall.shop.engine().health().await.unwrap().tasks;
     let fault = send(&mall, data(&json!({"skill": "dance"}))).await.unwrap_err();
@@ -82,10 +82,10 @@ async fn what_cannot_be_read_makes_no_task() {
     assert_eq!(mall.shop.engine().health().await.unwrap().tasks, before);
 }
 
-/// Without a check of the caller, nothing is written.
+/// An agent without a permission check writes nothing.
 #[tokio::test]
 async fn an_agent_for_anybody_has_the_public_skills_alone() {
-    let mall = House::memory().mall(Rules::default()).await;
+    let mall = TestStorage::memory().mall(ShopRules::default()).await;
     mall.serve(StoreAgent::public(mall.shop.clone(), AGENT));
     for value in [json!({"action": "create", "site_slug": "acme"}), json!({"skill": "checkout"})] {
         assert_eq!(send(&mall, data(&value)).await.unwrap_err().kind, Kind::Unauthenticated);
@@ -98,7 +98,7 @@ async fn an_agent_for_anybody_has_the_public_skills_alone() {
 /// The question stays with its task: the answer completes the request that came before it.
 #[tokio::test]
 async fn an_answer_completes_the_earlier_request() {
-    let mall = House::memory().mall(Rules::default()).await;
+    let mall = TestStorage::memory().mall(ShopRules::default()).await;
     mall.serve(StoreAgent::guarded(mall.shop.clone(), AGENT));
     for answer in [vec![Part::text("acme")], data(&json!({"site_slug": "acme"}))] {
         let asks = send(&mall, vec![Part::text("Search for hats")]).await.unwrap();
@@ -119,7 +119,7 @@ async fn an_answer_completes_the_earlier_request() {
 /// An answer needs what the request before it needs.
 #[tokio::test]
 async fn an_answer_to_a_request_for_orders_needs_the_scope_for_orders() {
-    let mall = House::memory().mall(Rules::default()).await;
+    let mall = TestStorage::memory().mall(ShopRules::default()).await;
     mall.serve(StoreAgent::guarded(mall.shop.clone(), AGENT));
     let needs = async |task: Option<&Task>, text: &str| {
         let parts = vec![Part::text(text)];
@@ -140,7 +140,7 @@ async fn an_answer_to_a_request_for_orders_needs_the_scope_for_orders() {
     assert_eq!(needs(Some(&cart), "acme").await, (Some("write:orders"), acme.clone()));
     assert_eq!(needs(Some(&search), "acme").await, (None, acme));
     assert_eq!(needs(None, "acme").await, (None, None));
-    // A part that is kept beside the log is not read: what it asks for is not known.
+    // A part that is stored outside the log is not read, so its request is unknown.
     let padding = "x".repeat(100_000);
     let large = send(&mall, data(&json!({"action": "create", "note": padding}))).await.unwrap();
     assert_eq!(needs(Some(&large), "acme").await.0, Some("write:orders"));

@@ -1,9 +1,9 @@
 //! Carts, as a holder of their token sees them.
 
 use shop::service::{CartChange, Error, Once, ShopEntity};
-use shop_rules::{CartStatus, CartToken, Currency, Rules, Site, VariantChoice};
+use shop_rules::{CartStatus, CartToken, Currency, ShopRules, Site, VariantChoice};
 
-use crate::common::{House, acme, caller, on_every_store, rule};
+use crate::common::{TestStorage, acme, caller, on_every_store, rule};
 
 fn once(key: &str) -> Option<Once> {
     Some(Once { key: key.to_owned(), print: [1; 32] })
@@ -11,13 +11,13 @@ fn once(key: &str) -> Option<Once> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cart_holds_what_is_put_in_and_says_what_it_comes_to() {
-    on_every_store(async |mut house: House| {
-        let mall = house.mall(Rules::default()).await;
+    on_every_store(async |mut storage: TestStorage| {
+        let mall = storage.mall(ShopRules::default()).await;
         let cart = mall.cart().await;
         assert_eq!((cart.cart.status, cart.cart.items.len()), (CartStatus::Active, 0));
         let held = mall.add(&cart, "sun", 2).await.unwrap();
         assert_eq!((held.totals.subtotal.0, held.totals.shipping.0, held.totals.total.0), (3_980, 490, 4_470));
-        // Which size is not said.
+        // The size is missing.
         assert!(matches!(rule(mall.add(&cart, "felt", 1).await.unwrap_err()), shop_rules::Error::WhichVariant { .. }));
         let small = VariantChoice { id: None, options: vec![("size".into(), "s".into())] };
         let add = |which: &VariantChoice, quantity| CartChange::Add {
@@ -56,7 +56,7 @@ async fn a_cart_holds_what_is_put_in_and_says_what_it_comes_to() {
 
 #[tokio::test]
 async fn a_cart_is_its_sites_and_nobody_elses() {
-    let mall = House::memory().mall(Rules::default()).await;
+    let mall = TestStorage::memory().mall(ShopRules::default()).await;
     let other = Site::new("other".into(), "ws_2".into(), "Other", Currency::check("USD").unwrap(), mall.shop.now());
     mall.shop.put_site(&other).await.unwrap();
     let cart = mall.cart().await;
@@ -71,8 +71,8 @@ async fn a_cart_is_its_sites_and_nobody_elses() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_same_request_twice_is_one() {
-    on_every_store(async |mut house: House| {
-        let mall = house.mall(Rules::default()).await;
+    on_every_store(async |mut storage: TestStorage| {
+        let mall = storage.mall(ShopRules::default()).await;
         let (me, acme) = (caller(&[]), acme());
         let (one, two) = tokio::join!(
             mall.shop.create_cart(Some(&me), &acme, once("k")),

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use shop_rules::{CartStatus, Rules, SessionStatus};
+use shop_rules::{CartStatus, SessionStatus, ShopRules};
 use tokio::time::Instant;
 
-use crate::common::{House, Mall, acme, ada, on_every_store, rule};
+use crate::common::{Mall, TestStorage, acme, ada, on_every_store, rule};
 
 async fn until_left(mall: &Mall, wanted: u64) {
     let deadline = std::time::Instant::now() + Duration::from_secs(60);
@@ -17,8 +17,8 @@ async fn until_left(mall: &Mall, wanted: u64) {
 
 #[tokio::test(start_paused = true)]
 async fn a_checkout_that_nobody_completes_gives_its_goods_back_in_time() {
-    let rules = Rules { cart_ms: 3_600_000, checkout_ms: 600_000 };
-    let mall = House::paused(rules).await;
+    let rules = ShopRules { cart_ms: 3_600_000, checkout_ms: 600_000 };
+    let mall = TestStorage::paused(rules).await;
     let idle = mall.cart().await;
     let begin = Instant::now();
     let begun = mall.begun(4).await.unwrap();
@@ -33,7 +33,7 @@ async fn a_checkout_that_nobody_completes_gives_its_goods_back_in_time() {
     assert_eq!(session.status, SessionStatus::Expired);
     let late = mall.shop.complete(&begun.session.id, &begun.token, &ada(), None).await.unwrap_err();
     assert_eq!(rule(late), shop_rules::Error::SessionClosed("expired"));
-    // A cart that only lies there has its own time.
+    // A cart without changes has its own expiry.
     assert_eq!(mall.shop.cart(&acme(), &idle.token).await.unwrap().cart.status, CartStatus::Active);
     tokio::time::sleep(Duration::from_secs(3_010)).await;
     assert_eq!(mall.shop.cart(&acme(), &idle.token).await.unwrap().cart.status, CartStatus::Expired);
@@ -44,9 +44,9 @@ async fn a_checkout_that_nobody_completes_gives_its_goods_back_in_time() {
 /// The first checkout to begin is not the first to expire.
 #[tokio::test(start_paused = true)]
 async fn what_expires_earlier_wakes_the_clock_earlier() {
-    let mall = House::paused(Rules { cart_ms: 40_000_000, checkout_ms: 20_000 }).await;
+    let mall = TestStorage::paused(ShopRules { cart_ms: 40_000_000, checkout_ms: 20_000 }).await;
     mall.cart().await;
-    // The clock sleeps for a minute by now.
+    // The expiry task now sleeps for a minute.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let begin = Instant::now();
     mall.begun(1).await.unwrap();
@@ -58,19 +58,19 @@ async fn what_expires_earlier_wakes_the_clock_earlier() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_checkout_that_expires_while_nobody_serves_is_ended_by_the_next() {
-    on_every_store(async |mut house: House| {
-        let mall = house.mall(Rules { checkout_ms: 300, ..Rules::default() }).await;
+    on_every_store(async |mut storage: TestStorage| {
+        let mall = storage.mall(ShopRules { checkout_ms: 300, ..ShopRules::default() }).await;
         let begun = mall.begun(4).await.unwrap();
-        house.kill().await;
-        let mall = house.mall(Rules::default()).await;
+        storage.kill().await;
+        let mall = storage.mall(ShopRules::default()).await;
         until_left(&mall, 50).await;
         let session = mall.shop.session(&begun.session.id, &begun.token).await.unwrap();
         assert_eq!(session.status, SessionStatus::Expired);
         mall.adds_up().await;
         // A checkout that has not expired is not ended.
         let begun = mall.begun(4).await.unwrap();
-        house.kill().await;
-        let mall = house.mall(Rules::default()).await;
+        storage.kill().await;
+        let mall = storage.mall(ShopRules::default()).await;
         mall.shop.complete(&begun.session.id, &begun.token, &ada(), None).await.unwrap();
         assert_eq!(mall.left().await, 46);
         mall.adds_up().await;

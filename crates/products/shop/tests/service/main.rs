@@ -1,5 +1,5 @@
-//! The shops as their callers see them: carts, sales and skills, on real stores. Each file is one topic. One binary, so that
-//! it is linked once.
+//! The service through its public methods: carts, sales and skills, on real stores. Each file is one topic; one binary, so
+//! that it is linked once.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 

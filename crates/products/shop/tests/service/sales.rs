@@ -1,15 +1,15 @@
-//! From a cart to an order, and what becomes of it.
+//! From a cart to an order, and the shop's actions on it.
 
 use shop::service::{Bought, CartChange, Error, Once, ShopEntity};
-use shop_rules::import::Format;
-use shop_rules::{ConfirmationToken, OrderAct, OrderState, Rules, SessionStatus};
+use shop_rules::import::CatalogueFormat;
+use shop_rules::{ConfirmationToken, OrderAct, OrderState, SessionStatus, ShopRules};
 
-use crate::common::{House, acme, ada, caller, on_every_store, rule};
+use crate::common::{TestStorage, acme, ada, caller, on_every_store, rule};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cart_becomes_an_order_that_its_token_shows() {
-    on_every_store(async |mut house: House| {
-        let mall = house.mall(Rules::default()).await;
+    on_every_store(async |mut storage: TestStorage| {
+        let mall = storage.mall(ShopRules::default()).await;
         let begun = mall.begun(2).await.unwrap();
         let (id, token) = (&begun.session.id, &begun.token);
         assert_eq!(begun.complete_url, format!("https://rialto.example/checkout/{id}?token={}", token.as_str()));
@@ -23,7 +23,7 @@ async fn a_cart_becomes_an_order_that_its_token_shows() {
         assert!(matches!(mall.shop.order(&wrong).await.unwrap_err(), Error::Unknown(ShopEntity::Order)));
         let order = mall.shop.complete(id, token, &ada(), None).await.unwrap();
         assert_eq!((order.state, order.totals.total.0), (OrderState::Pending, 4_470));
-        // Once.
+        // A token completes a checkout once.
         assert_eq!(rule(mall.shop.complete(id, token, &ada(), None).await.unwrap_err()), shop_rules::Error::TokenUsed);
         assert_eq!(rule(mall.shop.cancel_checkout(id, token).await.unwrap_err()), shop_rules::Error::TokenUsed);
         let Bought::Order { order: shown, products } = mall.shop.order(token).await.unwrap() else { panic!() };
@@ -34,7 +34,7 @@ async fn a_cart_becomes_an_order_that_its_token_shows() {
         let sent = OrderAct::Fulfil { lines: vec![(0, 1)], tracking: Some("T1".into()) };
         let order = mall.shop.act_on_order(&me, &order.id, &sent).await.unwrap();
         assert_eq!(order.state, OrderState::PartiallyFulfilled);
-        let stranger = shop::service::Caller { workspace: "ws_2".into(), ..me.clone() };
+        let stranger = shop::service::WorkspaceCaller { workspace: "ws_2".into(), ..me.clone() };
         let refused = mall.shop.act_on_order(&stranger, &order.id, &OrderAct::Refund).await.unwrap_err();
         assert!(matches!(refused, Error::Unknown(ShopEntity::Order)));
         let order = mall.shop.act_on_order(&me, &order.id, &OrderAct::Return).await.unwrap();
@@ -47,11 +47,11 @@ async fn a_cart_becomes_an_order_that_its_token_shows() {
     .await;
 }
 
-/// A parcel that is told of twice with one key was sent once, also when both are told at the same time.
+/// Two fulfilments with one idempotency key count once, also when they are concurrent.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_parcel_that_is_told_of_twice_was_sent_once() {
-    on_every_store(async |mut house: House| {
-        let mall = house.mall(Rules::default()).await;
+    on_every_store(async |mut storage: TestStorage| {
+        let mall = storage.mall(ShopRules::default()).await;
         let begun = mall.begun(5).await.unwrap();
         let order = mall.shop.complete(&begun.session.id, &begun.token, &ada(), None).await.unwrap();
         let me = caller(&[]);
@@ -74,7 +74,7 @@ async fn a_parcel_that_is_told_of_twice_was_sent_once() {
 
 #[tokio::test]
 async fn a_checkout_that_is_cancelled_gives_everything_back() {
-    let mall = House::memory().mall(Rules::default()).await;
+    let mall = TestStorage::memory().mall(ShopRules::default()).await;
     let cart = mall.cart().await;
     mall.add(&cart, "sun", 5).await.unwrap();
     let coupon = CartChange::Coupon { code: "ONCE".into() };
@@ -82,7 +82,7 @@ async fn a_checkout_that_is_cancelled_gives_everything_back() {
     let begun = mall.shop.checkout(&acme(), &cart.token, None).await.unwrap();
     assert_eq!(rule(mall.add(&cart, "sun", 1).await.unwrap_err()), shop_rules::Error::CartInCheckout);
     assert_eq!(mall.left().await, 45);
-    // Its one use is set aside, too.
+    // The only use of the coupon is reserved, too.
     let second = mall.cart().await;
     mall.add(&second, "sun", 1).await.unwrap();
     mall.shop.change_cart(&acme(), &second.token, &coupon, None).await.unwrap();
@@ -94,7 +94,7 @@ async fn a_checkout_that_is_cancelled_gives_everything_back() {
     assert_eq!((session.status, mall.left().await), (SessionStatus::Cancelled, 50));
     let closed = mall.shop.complete(&begun.session.id, &begun.token, &ada(), None).await.unwrap_err();
     assert!(matches!(rule(closed), shop_rules::Error::SessionClosed("cancelled")));
-    // The cart goes on, with another token.
+    // The cart can be checked out again, with another confirmation token.
     mall.add(&cart, "sun", 1).await.unwrap();
     let again = mall.shop.checkout(&acme(), &cart.token, None).await.unwrap();
     assert_ne!(again.token, begun.token);
@@ -105,7 +105,7 @@ async fn a_checkout_that_is_cancelled_gives_everything_back() {
 
 #[tokio::test]
 async fn what_is_fetched_is_there_at_once_and_sends_nothing() {
-    let mall = House::memory().mall(Rules::default()).await;
+    let mall = TestStorage::memory().mall(ShopRules::default()).await;
     let cart = mall.cart().await;
     mall.add(&cart, "pattern", 1).await.unwrap();
     let begun = mall.shop.checkout(&acme(), &cart.token, None).await.unwrap();
@@ -121,19 +121,19 @@ async fn what_is_fetched_is_there_at_once_and_sends_nothing() {
     mall.adds_up().await;
 }
 
-/// A price that changes counts from the next checkout on; a product that goes takes its cart with it.
+/// A changed price counts from the next checkout on; a cart with a removed product cannot be checked out.
 #[tokio::test]
 async fn a_checkout_looks_at_every_price_again() {
-    let mall = House::memory().mall(Rules::default()).await;
+    let mall = TestStorage::memory().mall(ShopRules::default()).await;
     let cart = mall.cart().await;
     mall.add(&cart, "sun", 1).await.unwrap();
     let dearer = "id,name,price,stock\nsun,Sun hat,25,7\n";
-    let imported = mall.shop.import(&acme(), Format::Csv, dearer).await.unwrap();
+    let imported = mall.shop.import(&acme(), CatalogueFormat::Csv, dearer).await.unwrap();
     assert_eq!((imported.made, imported.changed, mall.left().await), (0, 1, 7));
     let begun = mall.shop.checkout(&acme(), &cart.token, None).await.unwrap();
     assert_eq!((begun.session.totals.subtotal.0, mall.left().await), (2_500, 6));
     // An import sets the available stock anew; reserved stock stays reserved.
-    mall.shop.import(&acme(), Format::Csv, "id,name,price,stock\nsun,Sun hat,25,2\n").await.unwrap();
+    mall.shop.import(&acme(), CatalogueFormat::Csv, "id,name,price,stock\nsun,Sun hat,25,2\n").await.unwrap();
     assert_eq!(mall.left().await, 2);
     mall.adds_up().await;
     let other = mall.cart().await;
@@ -143,6 +143,6 @@ async fn a_checkout_looks_at_every_price_again() {
     assert_eq!(rule(gone), shop_rules::Error::Gone("Sun hat".into()));
     mall.shop.complete(&begun.session.id, &begun.token, &ada(), None).await.unwrap();
     mall.adds_up().await;
-    let wrong = mall.shop.import(&acme(), Format::Csv, "id,name,price\nx,X,free\n").await.unwrap_err();
+    let wrong = mall.shop.import(&acme(), CatalogueFormat::Csv, "id,name,price\nx,X,free\n").await.unwrap_err();
     assert_eq!(wrong.to_string(), "line 2: product \"x\": price must be a decimal number such as \"19.90\"");
 }

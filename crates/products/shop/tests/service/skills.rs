@@ -2,13 +2,13 @@
 
 use model::{Json, Part};
 use serde_json::{Value, json};
-use shop::service::{Caller, Error, Once, Shop};
+use shop::service::{Error, Once, Shop, WorkspaceCaller};
 use shop_rules::reply::{NO_CART, NO_ORDER};
-use shop_rules::{Ending, Rules, SkillReply};
+use shop_rules::{Ending, ShopRules, SkillReply};
 
-use crate::common::{House, Mall, ada, caller};
+use crate::common::{Mall, TestStorage, ada, caller};
 
-async fn run(mall: &Mall, parts: &[Part], caller: Option<&Caller>) -> Result<SkillReply, Error> {
+async fn run(mall: &Mall, parts: &[Part], caller: Option<&WorkspaceCaller>) -> Result<SkillReply, Error> {
     let request = Shop::admit(caller, parts)?;
     mall.shop.run_skill(caller, &request, None).await
 }
@@ -30,7 +30,7 @@ fn shown<'a>(outcome: &'a SkillReply, name: &str) -> &'a Value {
 
 #[tokio::test]
 async fn anybody_may_search_and_ask_about_a_store() {
-    let mall = House::memory().mall(Rules::default()).await;
+    let mall = TestStorage::memory().mall(ShopRules::default()).await;
     let found = run(&mall, &[Part::text("Search for hats on store acme.")], None).await.unwrap();
     assert_eq!(found.ending, Ending::Completed);
     let results = shown(&found, "search_results");
@@ -59,13 +59,13 @@ async fn anybody_may_search_and_ask_about_a_store() {
 
 #[tokio::test]
 async fn carts_and_checkouts_need_a_credential_that_is_good_for_them() {
-    let mall = House::memory().mall(Rules::default()).await;
+    let mall = TestStorage::memory().mall(ShopRules::default()).await;
     let create =
         [Part::data(Json::from_value(&json!({"skill": "cart-management", "action": "create", "site_slug": "acme"})))];
     assert!(matches!(run(&mall, &create, None).await.unwrap_err(), Error::Unauthenticated("write:orders")));
     let reader = caller(&["read:orders"]);
     assert!(matches!(run(&mall, &create, Some(&reader)).await.unwrap_err(), Error::Scope("write:orders")));
-    let stranger = Caller { workspace: "ws_2".into(), ..caller(&[]) };
+    let stranger = WorkspaceCaller { workspace: "ws_2".into(), ..caller(&[]) };
     assert_eq!(run(&mall, &create, Some(&stranger)).await.unwrap().ending, Ending::Failed);
     assert_eq!(run(&mall, &create, Some(&caller(&[]))).await.unwrap().ending, Ending::Completed);
     let dance = [Part::data(Json::from_value(&json!({"skill": "dance"})))];
@@ -75,7 +75,7 @@ async fn carts_and_checkouts_need_a_credential_that_is_good_for_them() {
 
 #[tokio::test]
 async fn a_purchase_from_the_first_word_to_the_order() {
-    let mall = House::memory().mall(Rules::default()).await;
+    let mall = TestStorage::memory().mall(ShopRules::default()).await;
     let created = data(&mall, json!({"skill": "cart-management", "action": "create", "site_slug": "acme"})).await;
     let token = shown(&created, "cart")["token"].as_str().unwrap().to_owned();
     assert!(token.starts_with("cart_"));
@@ -117,7 +117,7 @@ async fn a_purchase_from_the_first_word_to_the_order() {
 
 #[tokio::test]
 async fn a_purchase_over_http_is_only_told_of() {
-    let mall = House::memory().mall(Rules::default()).await;
+    let mall = TestStorage::memory().mall(ShopRules::default()).await;
     let told = text(&mall, "buy 2 of product sun on store acme with x402").await;
     assert_eq!(told.ending, Ending::InputRequired);
     let info = shown(&told, "x402_purchase_info");
@@ -128,10 +128,10 @@ async fn a_purchase_over_http_is_only_told_of() {
     assert_eq!(mall.left().await, 50);
 }
 
-/// A turn that is run again makes nothing a second time.
+/// A turn that runs again creates nothing a second time.
 #[tokio::test]
 async fn a_skill_that_is_run_twice_has_run_once() {
-    let mall = House::memory().mall(Rules::default()).await;
+    let mall = TestStorage::memory().mall(ShopRules::default()).await;
     let me = caller(&[]);
     let run = async |value: Value, key: &str| {
         let request = Shop::admit(Some(&me), &[Part::data(Json::from_value(&value))]).unwrap();

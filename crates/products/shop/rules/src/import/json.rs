@@ -17,7 +17,7 @@ struct Whole<'a> {
     coupons: Vec<&'a RawValue>,
 }
 
-/// Serde's message without its position, which counts from the beginning of the piece.
+/// Serde's message without its position, which is relative to the parsed piece.
 fn without_place(error: &serde_json::Error) -> String {
     let says = error.to_string();
     says.rsplit_once(" at line ").map_or(says.clone(), |(says, _)| says.to_owned())

@@ -1,11 +1,11 @@
-//! Catalogues as people write them: JSON or CSV. Everything that is wrong is told at once, each with its line; what has
-//! faults is not taken at all.
+//! Reading of catalogues in JSON or CSV. All errors are reported at once, each with its line; a catalogue with errors is not
+//! imported.
 //!
 //! JSON is an array of products, or an object with `products` and `coupons`. A row of CSV is a variant; rows with one `id`
 //! are one product, and columns named `option:Size` are its options. Prices are decimal texts (`"19.90"`) or amounts of
 //! the smallest unit (`{"amount": 1990}`, column `price_minor`): a bare JSON number could be either, and is refused.
 //!
-//! `json` and `table` read the two forms, `rows` makes products and coupons of what they say.
+//! `json` and `table` read the two formats, `rows` makes products and coupons of their rows.
 
 mod json;
 mod rows;
@@ -17,33 +17,33 @@ use model::Time;
 
 use crate::{Coupon, Product, Site};
 
-/// Of one import.
+/// Most products of one import.
 pub const MAX_PRODUCTS: usize = 1_000_000;
-/// Faults that are told; there may be more.
+/// Most errors that are reported.
 pub const MAX_FAULTS: usize = 100;
 
-/// Something that is wrong in what was written, and where.
+/// An error in a catalogue, and its line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wrong {
-    /// From 1.
+pub struct CatalogueError {
+    /// Line number, from 1.
     pub line: usize,
     pub says: String,
 }
 
-impl fmt::Display for Wrong {
+impl fmt::Display for CatalogueError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "line {}: {}", self.line, self.says)
     }
 }
 
-/// A catalogue that was read and is right.
+/// A catalogue without errors.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Catalogue {
     pub products: Vec<Counted>,
     pub coupons: Vec<Coupon>,
 }
 
-/// A product, and how many there are to be of each variant, in their order; `None` leaves that as it is.
+/// A product and the new stock of each variant, in their order; `None` leaves the stock unchanged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counted {
     pub product: Product,
@@ -51,37 +51,37 @@ pub struct Counted {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum CatalogueFormat {
     Json,
     Csv,
 }
 
 /// Reads a catalogue of a site.
-pub fn read(site: &Site, format: Format, text: &str, now: Time) -> Result<Catalogue, Vec<Wrong>> {
+pub fn read(site: &Site, format: CatalogueFormat, text: &str, now: Time) -> Result<Catalogue, Vec<CatalogueError>> {
     Reader { site, now, most: MAX_PRODUCTS, wrong: Vec::new() }.read(format, text)
 }
 
 struct Reader<'a> {
     site: &'a Site,
     now: Time,
-    /// Products that are taken.
+    /// Most products that are accepted.
     most: usize,
-    wrong: Vec<Wrong>,
+    wrong: Vec<CatalogueError>,
 }
 
 impl Reader<'_> {
-    fn read(mut self, format: Format, text: &str) -> Result<Catalogue, Vec<Wrong>> {
+    fn read(mut self, format: CatalogueFormat, text: &str) -> Result<Catalogue, Vec<CatalogueError>> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let catalogue = match format {
-            Format::Json => self.json(text),
-            Format::Csv => self.csv(text),
+            CatalogueFormat::Json => self.json(text),
+            CatalogueFormat::Csv => self.csv(text),
         };
         if self.wrong.is_empty() { Ok(catalogue) } else { Err(self.wrong) }
     }
 
     fn say(&mut self, line: usize, says: impl fmt::Display) {
         if self.wrong.len() < MAX_FAULTS {
-            self.wrong.push(Wrong { line, says: says.to_string() });
+            self.wrong.push(CatalogueError { line, says: says.to_string() });
         }
     }
 
@@ -90,7 +90,7 @@ impl Reader<'_> {
     }
 }
 
-/// Lines of a text, counted once on the way through it.
+/// Line numbers of a text, counted while it is read.
 struct Lines<'a> {
     text: &'a str,
     at: usize,

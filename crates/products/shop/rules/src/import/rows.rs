@@ -1,4 +1,4 @@
-//! Products and coupons as rows say them, and what becomes of them.
+//! Rows of products and coupons, and their conversion.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{Counted, Reader};
-use crate::coupon::{self, Coupon, Off};
+use crate::coupon::{self, Coupon, Discount};
 use crate::product::{MAX_STOCK, Media, Variant};
 use crate::{Error, Minor, Product, ProductId, Slug, VariantId};
 
@@ -71,7 +71,7 @@ pub(super) struct VariantRow {
 #[serde(deny_unknown_fields)]
 pub(super) struct CouponRow {
     pub(super) code: String,
-    /// Of a hundred, such as "10" or "12.5".
+    /// Percentage, such as "10" or "12.5".
     #[serde(default)]
     percent: Option<String>,
     #[serde(default)]
@@ -89,7 +89,7 @@ fn arc(text: String) -> Arc<str> {
 }
 
 impl Reader<'_> {
-    /// An amount, as a decimal text or by its smallest unit.
+    /// Reads an amount: a decimal text, or a number of the smallest unit.
     fn amount(&self, field: &'static str, value: &Value) -> Result<Minor, Error> {
         let says = |says: &str| Error::Field { field, says: says.to_owned() };
         match value {
@@ -166,10 +166,10 @@ impl Reader<'_> {
     pub(super) fn coupon(&self, row: CouponRow) -> Result<Coupon, Error> {
         let says = |field, says: &str| Error::Field { field, says: says.to_owned() };
         let off = match (row.percent, row.amount) {
-            (Some(percent), None) => Off::Percent(percentage(&percent).ok_or_else(|| {
+            (Some(percent), None) => Discount::Percent(percentage(&percent).ok_or_else(|| {
                 says("percent", "must be a text between \"0\" and \"100\" with at most four digits after the point")
             })?),
-            (None, Some(amount)) => Off::Amount(self.amount("amount", &amount)?),
+            (None, Some(amount)) => Discount::Amount(self.amount("amount", &amount)?),
             (Some(_), Some(_)) | (None, None) => return Err(says("percent", "or amount: one of them is needed")),
         };
         let least = row.least.as_ref().map(|least| self.amount("least", least)).transpose()?;
@@ -190,7 +190,7 @@ impl Reader<'_> {
     }
 }
 
-/// An id for a variant that has none: of its options, so that another import finds it again.
+/// The id of a variant without one, made of its options, so that another import gives the same id.
 fn variant_id(options: &[(Arc<str>, Arc<str>)], n: usize) -> VariantId {
     let words = options.iter().map(|(_, value)| &**value).collect::<Vec<_>>().join("-");
     match Slug::of(&words) {
@@ -200,7 +200,7 @@ fn variant_id(options: &[(Arc<str>, Arc<str>)], n: usize) -> VariantId {
     }
 }
 
-/// `12.5` of a hundred.
+/// Reads a percentage: `12.5`.
 fn percentage(text: &str) -> Option<Rate> {
     let (whole, fraction) = text.trim().split_once('.').unwrap_or((text.trim(), ""));
     let are_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());

@@ -10,7 +10,7 @@ use csv::StringRecord;
 use serde_json::Value;
 
 use super::rows::{MediaRow, ProductRow, VariantRow};
-use super::{Catalogue, Lines, Reader, Wrong};
+use super::{Catalogue, CatalogueError, Lines, Reader};
 
 const COLUMNS: &[&str] = &[
     "id",
@@ -31,7 +31,7 @@ const COLUMNS: &[&str] = &[
 /// The prefix of an option's column name.
 const OPTION: &str = "option:";
 
-/// How much of a column's name is looked at and repeated.
+/// Characters of a column's name that are compared and repeated in messages.
 const SHORT: usize = 40;
 
 impl Reader<'_> {
@@ -47,7 +47,7 @@ impl Reader<'_> {
                 self.say(1, "there is nothing; the first line names the columns, such as id,name,price,stock");
                 return Catalogue::default();
             }
-            Err(Wrong { line, says }) => {
+            Err(CatalogueError { line, says }) => {
                 self.say(line, says);
                 return Catalogue::default();
             }
@@ -55,14 +55,14 @@ impl Reader<'_> {
         if !self.wrong.is_empty() {
             return Catalogue::default();
         }
-        // Rows of one product, in the order the first of each came.
+        // Products in the order of their first rows.
         let mut order: Vec<(usize, ProductRow)> = Vec::new();
         let mut places: HashMap<String, usize> = HashMap::new();
         loop {
             let line = match table.next() {
                 Ok(Some(line)) => line,
                 Ok(None) => break,
-                Err(Wrong { line, says }) => {
+                Err(CatalogueError { line, says }) => {
                     self.say(line, says);
                     break;
                 }
@@ -94,7 +94,7 @@ impl Reader<'_> {
         let mut catalogue = Catalogue::default();
         for (line, mut row) in order {
             let named = format!("product {:?}", row.id);
-            // One row without options is a product that comes in one way.
+            // One row without options is a product with one variant.
             if let [only] = &mut row.variants[..]
                 && only.options.is_empty()
                 && only.id.is_none()
@@ -204,12 +204,12 @@ fn product_row(columns: &[String], cells: &StringRecord) -> Result<ProductRow, S
     })
 }
 
-/// The rows of a text, one after another.
+/// Reads the rows of a text.
 struct Table<'a> {
     text: &'a str,
     reader: csv::Reader<&'a [u8]>,
     lines: Lines<'a>,
-    /// The one that was read last.
+    /// The last row that was read.
     row: StringRecord,
 }
 
@@ -223,37 +223,39 @@ impl<'a> Table<'a> {
         usize::try_from(self.reader.position().byte()).unwrap_or(usize::MAX).min(self.text.len())
     }
 
-    /// Reads the next row. Answers its line, or nothing at the end.
-    fn next(&mut self) -> Result<Option<usize>, Wrong> {
+    /// Reads the next row and returns its line; `None` at the end.
+    fn next(&mut self) -> Result<Option<usize>, CatalogueError> {
         let begin = self.place();
         match self.reader.read_record(&mut self.row) {
             Ok(true) => {}
             Ok(false) => return Ok(None),
-            Err(error) => return Err(Wrong { line: self.lines.at(begin), says: error.to_string() }),
+            Err(error) => return Err(CatalogueError { line: self.lines.at(begin), says: error.to_string() }),
         }
-        // Empty lines before it are passed, as is what the last line break has left.
+        // Skips empty lines, and the rest of the last line break.
         let written = self.text.get(begin..self.place()).unwrap_or_default().trim_start_matches(['\r', '\n']);
         let line = self.lines.of(written);
         match misquoted(written, &self.row) {
             None => Ok(Some(line)),
-            Some(Misquoted::Open) => Err(Wrong { line, says: "a quote is opened and never closed".to_owned() }),
+            Some(Misquoted::Open) => {
+                Err(CatalogueError { line, says: "a quote is opened and never closed".to_owned() })
+            }
             Some(Misquoted::After(rest)) => {
                 let says =
                     "after a quoted cell comes a comma or the end of the line; a quote within it is written twice";
-                Err(Wrong { line: self.lines.of(rest), says: says.to_owned() })
+                Err(CatalogueError { line: self.lines.of(rest), says: says.to_owned() })
             }
         }
     }
 }
 
 enum Misquoted<'a> {
-    /// To the end of the file.
+    /// The quote is not closed.
     Open,
-    /// Something follows the closing quote, from here on.
+    /// Text after the closing quote.
     After(&'a str),
 }
 
-/// Where a row was not written as it was read.
+/// The first misquoted cell of a row, if any.
 fn misquoted<'a>(written: &'a str, row: &StringRecord) -> Option<Misquoted<'a>> {
     let mut rest = written;
     for cell in row {

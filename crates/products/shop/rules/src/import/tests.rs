@@ -4,17 +4,17 @@ use ledger::Rate;
 
 use super::*;
 use crate::testing::{NOW, acme};
-use crate::{Minor, Off};
+use crate::{Discount, Minor};
 
-fn csv(text: &str) -> Result<Catalogue, Vec<Wrong>> {
-    read(&acme(), Format::Csv, text, NOW)
+fn csv(text: &str) -> Result<Catalogue, Vec<CatalogueError>> {
+    read(&acme(), CatalogueFormat::Csv, text, NOW)
 }
 
-fn json(text: &str) -> Result<Catalogue, Vec<Wrong>> {
-    read(&acme(), Format::Json, text, NOW)
+fn json(text: &str) -> Result<Catalogue, Vec<CatalogueError>> {
+    read(&acme(), CatalogueFormat::Json, text, NOW)
 }
 
-fn told(read: Result<Catalogue, Vec<Wrong>>) -> Vec<String> {
+fn told(read: Result<Catalogue, Vec<CatalogueError>>) -> Vec<String> {
     read.unwrap_err().iter().map(ToString::to_string).collect()
 }
 
@@ -71,7 +71,7 @@ fn a_column_that_is_missing_unknown_or_there_twice_is_told() {
                    description, price, price_minor, stock, sku, variant_id, tags, media, is_digital, downloads and \
                    option:<name>";
     let missing = |name: &str| format!("line 1: there is no column {name:?}; the first line names the columns");
-    // A wrong name is told twice: what is not there, and what is there in its place.
+    // A misspelled column has two errors: the missing column and the unknown one.
     assert_eq!(told(csv("id,name,pirce\na,A,1\n")), [missing("price"), unknown.to_owned()]);
     assert_eq!(told(csv("id,price\na,1\n")), [missing("name")]);
     assert_eq!(told(csv("stock\n1\n")), [missing("id"), missing("name"), missing("price")]);
@@ -148,13 +148,13 @@ fn a_wrong_quote_is_told_where_it_is() {
 fn more_products_than_are_taken_are_told_at_the_first_too_many() {
     let most = |format, text: &str| Reader { site: &acme(), now: NOW, most: 2, wrong: Vec::new() }.read(format, text);
     let rows = "id,name,price,option:Size\na,A,1,S\nb,B,1,S\na,A,1,L\n";
-    assert_eq!(most(Format::Csv, rows).unwrap().products.len(), 2);
+    assert_eq!(most(CatalogueFormat::Csv, rows).unwrap().products.len(), 2);
     let three = format!("{rows}c,C,1,S\nd,D,free,S\n");
-    assert_eq!(told(most(Format::Csv, &three)), ["line 5: more than 2 products; import them in parts"]);
+    assert_eq!(told(most(CatalogueFormat::Csv, &three)), ["line 5: more than 2 products; import them in parts"]);
     let list = "[\n{\"id\":\"a\",\"name\":\"A\",\"price\":\"1\"},\n{\"id\":\"b\",\"name\":\"B\",\"price\":\"1\"}\n]";
-    assert_eq!(most(Format::Json, list).unwrap().products.len(), 2);
+    assert_eq!(most(CatalogueFormat::Json, list).unwrap().products.len(), 2);
     let three = list.replace("\n]", ",\n{\"id\":\"c\"}\n]");
-    assert_eq!(told(most(Format::Json, &three)), ["line 4: more than 2 products; import them in parts"]);
+    assert_eq!(told(most(CatalogueFormat::Json, &three)), ["line 4: more than 2 products; import them in parts"]);
 }
 
 #[test]
@@ -168,8 +168,8 @@ fn json_is_a_list_or_an_object_with_coupons() {
     }"#;
     let read = json(whole).unwrap();
     assert_eq!(read.products[0].stock, [Some(1), None]);
-    assert_eq!((&*read.coupons[0].code, read.coupons[0].off), ("TEN", Off::Percent(Rate::TENTH)));
-    assert_eq!((read.coupons[1].off, read.coupons[1].least), (Off::Amount(Minor(500)), Minor(2_000)));
+    assert_eq!((&*read.coupons[0].code, read.coupons[0].off), ("TEN", Discount::Percent(Rate::TENTH)));
+    assert_eq!((read.coupons[1].off, read.coupons[1].least), (Discount::Amount(Minor(500)), Minor(2_000)));
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn faults_without_end_are_cut_short() {
     assert_eq!(csv(&format!("id,name,price\n{rows}")).unwrap_err().len(), MAX_FAULTS);
 }
 
-/// As anybody may write it: in quotes where it must be, and sometimes where it need not.
+/// A cell as a writer may spell it: in quotes where they are needed, and sometimes where they are not.
 fn written(cell: &str, quoted: bool) -> String {
     if quoted || cell.contains(['"', ',', '\n', '\r']) {
         format!("\"{}\"", cell.replace('"', "\"\""))
@@ -231,7 +231,7 @@ proptest::proptest! {
             proptest::prop_assert_eq!(&*counted.product.description, format!("D{words}."));
             proptest::prop_assert_eq!(counted.product.price, Minor(*price));
         }
-        // With a fault in each row, each is told in its own line.
+        // With an error in each row, each is reported with its own line.
         let faults = csv(&text.replace("price_minor", "stock").replacen("description", "price", 1)).unwrap_err();
         let told: Vec<usize> = faults.iter().map(|wrong| wrong.line).collect();
         proptest::prop_assert_eq!(told, lines);

@@ -6,8 +6,8 @@
 
 use model::Part;
 
-use super::{Request, Word, action, is_small, looks_like_a_slug, number, words};
-use crate::skill::{self, Action, Skill};
+use super::{SkillRequest, Word, action, is_small, looks_like_a_slug, number, words};
+use crate::skill::{self, CartAction, StoreSkill};
 
 /// Words around an answer that are no part of it.
 const FILLERS: &[&str] = &[
@@ -42,9 +42,9 @@ const FILLERS: &[&str] = &[
     "confirmation_token",
 ];
 
-/// The field that the agent asks for after a request: the one it lacks. Whether a product has variants only the shop
-/// knows, so that a request without one may be followed by the question which.
-pub(super) fn question(request: &Request) -> Option<&'static str> {
+/// The field that the agent asks for after a request. Only the shop has the variants of a product, so a request without a
+/// variant may lead to the question for it.
+pub(super) fn question(request: &SkillRequest) -> Option<&'static str> {
     let which = || {
         let open = request.variant_id.is_none() && request.variant_options.is_empty();
         (request.product_id.is_some() && open).then_some("variant_id")
@@ -53,15 +53,15 @@ pub(super) fn question(request: &Request) -> Option<&'static str> {
 }
 
 /// The request that `said` makes of `asked`, which lacks `field`. `parts` are those that `said` was read from.
-pub(super) fn combine(asked: &Request, field: &str, said: Request, parts: &[Part]) -> Request {
+pub(super) fn combine(asked: &SkillRequest, field: &str, said: SkillRequest, parts: &[Part]) -> SkillRequest {
     if said.skill.is_some() && skill::missing(&said).is_none() {
         return said;
     }
     let text: Vec<&str> = parts.iter().filter_map(Part::as_text).collect();
     let words = words(&text.join("\n"));
     let mut said = said;
-    // A purchase that was described waits, too, without a question: there a bare word is no variant.
-    let is_answer = field != "variant_id" || asked.skill == Some(Skill::CartManagement);
+    // The x402 skill ends without a question: after it a bare word is no variant.
+    let is_answer = field != "variant_id" || asked.skill == Some(StoreSkill::CartManagement);
     if is_answer && (said.skill.is_none() || asked.skill.is_none()) {
         take_bare_answer(&mut said, field, &words);
     }
@@ -76,12 +76,12 @@ pub(super) fn combine(asked: &Request, field: &str, said: Request, parts: &[Part
         return said;
     }
     let skill = asked.skill.or(said.skill);
-    let is_search = skill == Some(Skill::ProductSearch);
-    Request {
+    let is_search = skill == Some(StoreSkill::ProductSearch);
+    SkillRequest {
         skill,
-        action: if skill == Some(Skill::CartManagement) { asked.action.or(said.action) } else { None },
+        action: if skill == Some(StoreSkill::CartManagement) { asked.action.or(said.action) } else { None },
         site_slug: said.site_slug.or_else(|| asked.site_slug.clone()),
-        // "*" is what a text asks for that names nothing.
+        // "*" is the query of a text without search terms.
         query: said.query.filter(|query| is_search && query != "*").or_else(|| asked.query.clone()),
         cart_token: said.cart_token.or_else(|| asked.cart_token.clone()),
         product_id: said.product_id.or_else(|| asked.product_id.clone()),
@@ -99,7 +99,7 @@ pub(super) fn combine(asked: &Request, field: &str, said: Request, parts: &[Part
 }
 
 /// Whether a request has the field.
-fn has(request: &Request, field: &str) -> bool {
+fn has(request: &SkillRequest, field: &str) -> bool {
     match field {
         "skill" => request.skill.is_some(),
         "action" => request.action.is_some(),
@@ -115,7 +115,7 @@ fn has(request: &Request, field: &str) -> bool {
 }
 
 /// Reads the one word that can be the answer into the field that was asked for.
-fn take_bare_answer(said: &mut Request, field: &str, words: &[Word]) {
+fn take_bare_answer(said: &mut SkillRequest, field: &str, words: &[Word]) {
     if has(said, field) {
         return;
     }
@@ -124,10 +124,10 @@ fn take_bare_answer(said: &mut Request, field: &str, words: &[Word]) {
     let only = candidates.next().filter(|_| candidates.next().is_none());
     let raw = only.map(|word| word.raw.clone());
     match field {
-        "skill" => said.skill = only.and_then(|word| Skill::from_name(&word.low)),
+        "skill" => said.skill = only.and_then(|word| StoreSkill::from_name(&word.low)),
         "action" => {
             let said_word = |any: &[&str]| words.iter().any(|word| any.contains(&&*word.low));
-            said.action = only.and_then(|word| Action::from_name(&word.low)).or_else(|| action(&said_word, said));
+            said.action = only.and_then(|word| CartAction::from_name(&word.low)).or_else(|| action(&said_word, said));
         }
         "site_slug" => said.site_slug = only.filter(|word| looks_like_a_slug(&word.low)).map(|word| word.low.clone()),
         "quantity" => said.quantity = words.iter().find_map(|word| number(&word.low)),

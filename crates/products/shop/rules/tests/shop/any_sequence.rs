@@ -1,4 +1,4 @@
-//! Anybody does anything, in any order, at any time; and stock and money are right after every single step.
+//! Any operations of any callers, in any order and at any time: stock and money are correct after every step.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,8 @@ use proptest::test_runner::TestCaseResult;
 use shop_rules::checkout::unit_of;
 use shop_rules::order::book;
 use shop_rules::{
-    Act, Cart, CartStatus, Error, Minor, Order, OrderAct, OrderId, OrderState, Place, Session, SessionId,
-    SessionStatus, Totals, Unit,
+    Cart, CartAct, CartStatus, Error, Minor, Order, OrderAct, OrderId, OrderState, Session, SessionId, SessionStatus,
+    StockPlace, Totals, Unit,
 };
 
 use crate::bench::{Bench, RULES};
@@ -107,22 +107,22 @@ fn run(bench: &mut Bench, op: &Op, memory: &mut Memory) -> TestCaseResult {
                 Op::Add { product, quantity, .. } => {
                     let product = &bench.products[*product];
                     let item = product.item(&product.variants[0], *quantity);
-                    bench.act(&key, Act::Add { item, left: None })
+                    bench.act(&key, CartAct::Add { item, left: None })
                 }
                 Op::Update { product, quantity, .. } => {
                     let (product, quantity) = (bench.products[*product].id.clone(), *quantity);
-                    bench.act(&key, Act::Update { product, variant: None, quantity, left: None })
+                    bench.act(&key, CartAct::Update { product, variant: None, quantity, left: None })
                 }
                 Op::Remove { product, .. } => {
                     let product = bench.products[*product].id.clone();
-                    bench.act(&key, Act::Remove { product, variant: None })
+                    bench.act(&key, CartAct::Remove { product, variant: None })
                 }
                 Op::Coupon { coupon, .. } => {
                     let coupon = bench.coupons[*coupon].clone();
-                    bench.act(&key, Act::Coupon(coupon))
+                    bench.act(&key, CartAct::Coupon(coupon))
                 }
-                Op::Drop { .. } => bench.act(&key, Act::Cancel),
-                Op::Clear { .. } => bench.act(&key, Act::Clear),
+                Op::Drop { .. } => bench.act(&key, CartAct::Cancel),
+                Op::Clear { .. } => bench.act(&key, CartAct::Clear),
                 Op::Open | Op::Complete { .. } | Op::Cancel { .. } | Op::Pass { .. } | Op::Order { .. } => {
                     unreachable!("they are not about a cart")
                 }
@@ -143,14 +143,15 @@ fn adds_up(totals: &Totals) -> bool {
 }
 
 fn check(bench: &Bench, stock: &[u64], memory: &mut Memory) -> TestCaseResult {
-    // Stock: nothing below zero, nothing made up, and in each place just what the rows say.
+    // Stock: no place below zero, no unit created, and each place agrees with the rows.
     let mut units: Vec<(Unit, u64)> = Vec::new();
     for (product, left) in bench.products.iter().zip(stock) {
         units.push((unit_of(&product.site, &product.item(&product.variants[0], 1)), *left));
     }
     units.push((Unit::Coupon { site: "acme".into(), code: "THIRD".into() }, 2));
     for (unit, put_in) in &units {
-        let [available, reserved, sold] = [Place::Available, Place::Reserved, Place::Sold].map(|p| bench.on(unit, p));
+        let [available, reserved, sold] =
+            [StockPlace::Available, StockPlace::Reserved, StockPlace::Sold].map(|p| bench.on(unit, p));
         prop_assert!(available >= 0 && reserved >= 0 && sold >= 0);
         prop_assert_eq!(available + reserved + sold, *put_in as i64);
         let of = |items: &mut dyn Iterator<Item = &shop_rules::Item>, coupon: bool| -> i64 {
@@ -170,7 +171,7 @@ fn check(bench: &Bench, stock: &[u64], memory: &mut Memory) -> TestCaseResult {
         prop_assert_eq!(sold, kept.map(|o| of(&mut o.lines.iter().map(|line| &line.item), third(o))).sum::<i64>());
     }
 
-    // Money: the workspace has just what its orders brought and did not give back, and all accounts sum to zero.
+    // Money: the workspace has the totals of its orders that are not paid back, and all accounts sum to zero.
     let earned: i64 = bench.orders.values().filter(|order| order.is_earned()).map(|order| order.totals.total.0).sum();
     let purse = AccountId::available(&book(&bench.site.currency), &UserId::from("ws_1"));
     prop_assert_eq!(bench.book.balance(&purse).hundredths(), earned);
@@ -226,22 +227,22 @@ proptest! {
             run(&mut bench, op, &mut memory)?;
             check(&bench, &stock, &mut memory)?;
         }
-        // In the end everything that was only set aside is for sale again.
+        // At the end all reserved stock is available again.
         bench.pass(RULES.cart_ms);
         check(&bench, &stock, &mut memory)?;
         prop_assert!(bench.sessions.values().all(|session| session.status != SessionStatus::Open));
     }
 }
 
-/// The property above is only worth something if such sequences come to sales.
+/// The property above tests something only if the sequences lead to sales.
 #[test]
 fn a_cart_becomes_an_order_once() {
     let mut bench = Bench::new(&[5, 5, 5]);
     bench.open();
     let key = bench.key(0).unwrap();
     let item = bench.products[1].item(&bench.products[1].variants[0], 2);
-    bench.act(&key, Act::Add { item, left: Some(5) }).unwrap();
-    bench.act(&key, Act::Coupon(bench.coupons[0].clone())).unwrap();
+    bench.act(&key, CartAct::Add { item, left: Some(5) }).unwrap();
+    bench.act(&key, CartAct::Coupon(bench.coupons[0].clone())).unwrap();
     bench.begin(&key).unwrap();
     assert_eq!(bench.begin(&key), Err(Error::CartInCheckout));
     let order = bench.complete(0).unwrap().unwrap();

@@ -7,11 +7,12 @@ use ledger::{Account, AccountId, EntryId, LedgerEntry, Ut};
 use model::{Entry, Posting, Time};
 use shop_rules::checkout::{self, unit_of};
 use shop_rules::{
-    Act, Buyer, Cart, CartToken, CheckoutInputs, ConfirmationToken, Coupon, Currency, Error, Minor, Move, Moves, Off,
-    Order, OrderAct, OrderId, Paid, Place, Product, Rules, Session, SessionId, Site, SiteTerms, Unit, Variant,
+    Buyer, Cart, CartAct, CartToken, CheckoutInputs, ConfirmationToken, Coupon, Currency, Discount, Error, Minor, Move,
+    Moves, Order, OrderAct, OrderId, Paid, Product, Session, SessionId, ShopRules, Site, SiteTerms, StockPlace, Unit,
+    Variant,
 };
 
-pub(crate) const RULES: Rules = Rules { cart_ms: 1_000, checkout_ms: 300 };
+pub(crate) const RULES: ShopRules = ShopRules { cart_ms: 1_000, checkout_ms: 300 };
 
 /// The accounts after the entries that were posted. A posted entry is new and keeps every floor.
 #[derive(Default)]
@@ -86,8 +87,8 @@ impl Bench {
             expires_at: None,
         };
         let coupons = vec![
-            coupon("THIRD", Off::Percent(ledger::Rate::parse("0.333333").unwrap()), Some(2)),
-            coupon("MUCH", Off::Amount(Minor(1_000)), None),
+            coupon("THIRD", Discount::Percent(ledger::Rate::parse("0.333333").unwrap()), Some(2)),
+            coupon("MUCH", Discount::Amount(Minor(1_000)), None),
         ];
         let mut bench = Bench {
             site,
@@ -103,7 +104,7 @@ impl Bench {
             book: Books::default(),
             drawn: 0,
         };
-        let into = |unit: Unit, quantity| Move { unit, from: Place::Outside, to: Place::Available, quantity };
+        let into = |unit: Unit, quantity| Move { unit, from: StockPlace::Outside, to: StockPlace::Available, quantity };
         let mut moves: Vec<Move> = stock
             .iter()
             .enumerate()
@@ -118,7 +119,7 @@ impl Bench {
         bench
     }
 
-    /// As a store would: no entry twice, nothing below its floor.
+    /// Posts as a store does: no entry twice, no account below its floor.
     fn post(&mut self, entry: &Entry) -> Result<(), Arc<str>> {
         assert_eq!(entry.mistake(), None);
         let on = |account: &Arc<str>| self.accounts.get(account).copied().unwrap_or_default();
@@ -139,7 +140,7 @@ impl Bench {
         [self.drawn; 20]
     }
 
-    fn take(&mut self, key: &Arc<str>, step: shop_rules::Step) -> Result<(), Error> {
+    fn take(&mut self, key: &Arc<str>, step: shop_rules::CheckoutStep) -> Result<(), Error> {
         if let Some(stock) = step.stock.as_ref().and_then(|moves| moves.entry(self.now)) {
             self.post(&stock).map_err(|_| Error::OutOfStock { what: "it".into(), left: 0 })?;
         }
@@ -165,7 +166,7 @@ impl Bench {
         (!self.carts.is_empty()).then(|| self.carts.keys().nth(n % self.carts.len()).unwrap().clone())
     }
 
-    pub(crate) fn act(&mut self, key: &Arc<str>, act: Act) -> Result<(), Error> {
+    pub(crate) fn act(&mut self, key: &Arc<str>, act: CartAct) -> Result<(), Error> {
         let cart = self.carts[key].act(act, self.now, &RULES)?;
         self.carts.insert(key.clone(), cart);
         Ok(())
@@ -200,7 +201,7 @@ impl Bench {
         Some(step.and_then(|step| self.take(&key, step)))
     }
 
-    /// Time goes by, and what is over ends.
+    /// Advances the time and expires what is due.
     pub(crate) fn pass(&mut self, ms: u64) {
         self.now = self.now.plus_ms(ms);
         let keys: Vec<Arc<str>> = self.carts.keys().cloned().collect();
@@ -226,7 +227,7 @@ impl Bench {
         }))
     }
 
-    pub(crate) fn on(&self, unit: &Unit, place: Place) -> i64 {
+    pub(crate) fn on(&self, unit: &Unit, place: StockPlace) -> i64 {
         self.accounts.get(&unit.account(place)).copied().unwrap_or_default()
     }
 }

@@ -1,4 +1,4 @@
-//! The shop as a whole, on the plainest store there is.
+//! The rules together, on a simple store in memory.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 

@@ -1,4 +1,4 @@
-//! The kit of the tests: a shop on a store, with hats in it.
+//! Test kit: a shop that sells hats, on a store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,16 +7,16 @@ use engine::Engine;
 use model::Limits;
 use model::ports::agent::Agent;
 use model::ports::store::Store;
-use shop::service::{Caller, CartChange, Config, Error, OpenCart, OpenCheckout, Shop};
-use shop_rules::import::Format;
-use shop_rules::{Buyer, Currency, Minor, Rules, Site, SiteTerms, Slug, VariantChoice};
+use shop::service::{CartChange, Error, OpenCart, OpenCheckout, Shop, ShopConfig, WorkspaceCaller};
+use shop_rules::import::CatalogueFormat;
+use shop_rules::{Buyer, Currency, Minor, ShopRules, Site, SiteTerms, Slug, VariantChoice};
 use stores::sqlite::{Options, SqliteDurability};
 use stores::{memory, postgres, sqlite};
 use tempfile::TempDir;
 
 pub(crate) use stores::crashable::CrashableStore;
 
-/// However slow the machine, a case that takes longer hangs.
+/// A case that takes longer hangs, also on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(240);
 
 pub(crate) const HATS: &str = r#"{
@@ -31,8 +31,8 @@ pub(crate) const HATS: &str = r#"{
   "coupons": [{"code": "TEN", "percent": "10"}, {"code": "ONCE", "amount": "1.00", "limit": 1}]
 }"#;
 
-/// Where a case lives: data that outlasts the process, and the process that has it open.
-pub(crate) struct House {
+/// The storage of a case: data that outlives the process, and the store that has it open.
+pub(crate) struct TestStorage {
     data: Data,
     crashable: Option<Arc<CrashableStore>>,
 }
@@ -44,12 +44,14 @@ enum Data {
 }
 
 /// Runs a case on each store.
-pub(crate) async fn on_every_store(case: impl AsyncFn(House)) {
-    for (name, house) in
-        [("memory", House::memory as fn() -> House), ("sqlite", House::sqlite), ("postgres", House::postgres)]
-    {
+pub(crate) async fn on_every_store(case: impl AsyncFn(TestStorage)) {
+    for (name, storage) in [
+        ("memory", TestStorage::memory as fn() -> TestStorage),
+        ("sqlite", TestStorage::sqlite),
+        ("postgres", TestStorage::postgres),
+    ] {
         eprintln!("on the {name} store:");
-        let done = tokio::time::timeout(PATIENCE, case(house())).await;
+        let done = tokio::time::timeout(PATIENCE, case(storage())).await;
         assert!(done.is_ok(), "the case hangs on the {name} store");
     }
 }
@@ -58,17 +60,17 @@ fn quick() -> Limits {
     Limits { cancel_grace_ms: 50, drain_ms: 200, ..Limits::default() }
 }
 
-impl House {
-    pub(crate) fn memory() -> House {
-        House { data: Data::Memory(Arc::new(memory::MemoryStore::new())), crashable: None }
+impl TestStorage {
+    pub(crate) fn memory() -> TestStorage {
+        TestStorage { data: Data::Memory(Arc::new(memory::MemoryStore::new())), crashable: None }
     }
 
-    pub(crate) fn sqlite() -> House {
-        House { data: Data::Sqlite(tempfile::tempdir().unwrap()), crashable: None }
+    pub(crate) fn sqlite() -> TestStorage {
+        TestStorage { data: Data::Sqlite(tempfile::tempdir().unwrap()), crashable: None }
     }
 
-    pub(crate) fn postgres() -> House {
-        House { data: Data::Postgres(cluster::Cluster::shared().database()), crashable: None }
+    pub(crate) fn postgres() -> TestStorage {
+        TestStorage { data: Data::Postgres(cluster::Cluster::shared().database()), crashable: None }
     }
 
     async fn open(&mut self) -> Arc<CrashableStore> {
@@ -88,20 +90,20 @@ impl House {
         crashable
     }
 
-    /// Shops on the data, with `acme` among them.
-    pub(crate) async fn mall(&mut self, rules: Rules) -> Mall {
+    /// Starts shops on the data, with the site `acme`.
+    pub(crate) async fn mall(&mut self, rules: ShopRules) -> Mall {
         let crashable = self.open().await;
         Mall::on(crashable, rules).await
     }
 
-    /// The same in memory, with time that is paused and goes by what sleeps.
-    pub(crate) async fn paused(rules: Rules) -> Mall {
-        let crashable = House::memory().open().await;
+    /// The same in memory, with paused time that advances with sleeping tasks.
+    pub(crate) async fn paused(rules: ShopRules) -> Mall {
+        let crashable = TestStorage::memory().open().await;
         crashable.go_by_sleepers();
         Mall::on(crashable, rules).await
     }
 
-    /// `kill -9`: whatever the process was about to do, it does not.
+    /// `kill -9`: stops the store before its next write.
     pub(crate) async fn kill(&mut self) {
         let crashable = self.crashable.take().unwrap();
         crashable.die();
@@ -120,9 +122,9 @@ pub(crate) fn acme() -> Slug {
     "acme".into()
 }
 
-pub(crate) fn caller(scopes: &[&str]) -> Caller {
+pub(crate) fn caller(scopes: &[&str]) -> WorkspaceCaller {
     let scopes: Vec<String> = scopes.iter().map(|scope| (*scope).to_owned()).collect();
-    Caller { workspace: "ws_1".into(), scopes: scopes.into() }
+    WorkspaceCaller { workspace: "ws_1".into(), scopes: scopes.into() }
 }
 
 pub(crate) fn ada() -> Buyer {
@@ -137,9 +139,9 @@ pub(crate) fn rule(refused: Error) -> shop_rules::Error {
 }
 
 impl Mall {
-    async fn on(crashable: Arc<CrashableStore>, rules: Rules) -> Mall {
+    async fn on(crashable: Arc<CrashableStore>, rules: ShopRules) -> Mall {
         let engine = Engine::builder(crashable).limits(quick()).start().await.unwrap();
-        let config = Config { rules, base_url: "https://rialto.example/".to_owned() };
+        let config = ShopConfig { rules, base_url: "https://rialto.example/".to_owned() };
         let shop = Shop::start(engine, config, true).await.unwrap();
         let mall = Mall { shop };
         if mall.shop.site(&acme()).await.is_err() {
@@ -148,7 +150,7 @@ impl Mall {
                 SiteTerms { shipping: Minor(490), free_shipping_from: Some(Minor(10_000)), ..SiteTerms::default() };
             site.hosts = vec!["hats.example".into()];
             mall.shop.put_site(&site).await.unwrap();
-            mall.shop.import(&acme(), Format::Json, HATS).await.unwrap();
+            mall.shop.import(&acme(), CatalogueFormat::Json, HATS).await.unwrap();
         }
         mall
     }
@@ -166,19 +168,19 @@ impl Mall {
         self.shop.change_cart(&acme(), &cart.token, &change, None).await
     }
 
-    /// A cart with so many sun hats, about to be paid.
+    /// An open checkout of so many sun hats.
     pub(crate) async fn begun(&self, quantity: u32) -> Result<OpenCheckout, Error> {
         let cart = self.cart().await;
         self.add(&cart, "sun", quantity).await?;
         self.shop.checkout(&acme(), &cart.token, None).await
     }
 
-    /// How many sun hats are for sale.
+    /// Number of available sun hats.
     pub(crate) async fn left(&self) -> u64 {
         self.shop.product(&acme(), &"sun".into()).await.unwrap().left[0].unwrap()
     }
 
-    /// Stock and money are what the rows say.
+    /// Asserts that stock and money agree with the rows.
     pub(crate) async fn adds_up(&self) {
         let report = self.shop.verify().await.unwrap();
         assert_eq!(report.differences, []);

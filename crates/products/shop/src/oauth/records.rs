@@ -1,4 +1,4 @@
-//! What is kept: clients, codes, grants and keys, each a record, and the lists they are in.
+//! Stored records of OAuth: clients, authorization codes, grants and API keys, and the lists that contain them.
 
 use std::sync::Arc;
 
@@ -13,41 +13,41 @@ pub(super) const CODE: &str = "oauth/code";
 pub(super) const GRANT: &str = "oauth/grant";
 pub(super) const KEY: &str = "oauth/key";
 
-/// The most tokens of a grant that are good at a time; a client that asks for more loses the oldest.
-pub(super) const TOGETHER: usize = 16;
-/// The most used refresh tokens of a grant that are known again. An older one is refused without more ado.
-pub(super) const REMEMBERED: usize = 64;
+/// Most valid access tokens of a grant. A client that requests another one loses the oldest.
+pub(super) const MAX_ACCESS_TOKENS: usize = 16;
+/// Most used refresh tokens of a grant whose reuse is detected. An older one is rejected like an unknown token.
+pub(super) const MAX_ROTATED: usize = 64;
 
-/// Who asks for tokens.
+/// A program that requests tokens.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Client {
+pub(super) struct OauthClient {
     pub(super) id: Arc<str>,
-    /// The hash of its secret; one without is public.
+    /// Hash of its secret; a public client has none.
     pub(super) secret: Option<String>,
     pub(super) method: String,
     pub(super) name: String,
     pub(super) redirects: Vec<String>,
     pub(super) grants: Vec<String>,
-    /// What it may ask for, and whether it said so.
+    /// Scopes it may request, and whether its registration named them.
     pub(super) scopes: Vec<String>,
     pub(super) scopes_said: bool,
-    /// The workspace that registered it; anybody's otherwise.
+    /// The workspace that registered it; `None` for a client that registered itself.
     pub(super) workspace: Option<Arc<str>>,
-    /// The key it was registered with. Those of before this was written down have none.
+    /// The key it was registered with. Records of earlier versions have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) maker: Option<Maker>,
     pub(super) made: Time,
-    /// From then on it has no token that could be good, and makes room for others.
+    /// From this time it can have no valid token, and it is removed when room for another client is needed.
     pub(super) gives_way: Time,
 }
-impl Row for Client {
+impl Row for OauthClient {
     const NAME: &'static str = "oauth client";
 }
 
-/// What a person agreed to, until the client fetches it.
+/// An authorization code: the consent of a person, until the client exchanges it for tokens.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Code {
-    /// The hash of the code.
+pub(super) struct AuthorizationCode {
+    /// Hash of the code.
     pub(super) code: String,
     pub(super) client: Arc<str>,
     pub(super) redirect: String,
@@ -56,17 +56,17 @@ pub(super) struct Code {
     pub(super) subject: Arc<str>,
     pub(super) scopes: Vec<String>,
     pub(super) expires: Time,
-    /// The key that the person agreed with.
+    /// The key that the person gave consent with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) maker: Option<Maker>,
-    /// The grant it was exchanged for.
+    /// The grant it was exchanged for, once it was.
     pub(super) grant: Option<String>,
 }
-impl Row for Code {
+impl Row for AuthorizationCode {
     const NAME: &'static str = "oauth code";
 }
 
-/// What a client may do for a workspace, with all its tokens.
+/// Permission of a client to act for a workspace, with all tokens issued for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Grant {
     pub(super) id: String,
@@ -74,14 +74,14 @@ pub(super) struct Grant {
     pub(super) workspace: Arc<str>,
     pub(super) subject: Arc<str>,
     pub(super) scopes: Vec<String>,
-    /// The key that the person agreed with, or that the client was registered with.
+    /// The key that the person gave consent with, or that the client was registered with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) maker: Option<Maker>,
     pub(super) made: Time,
-    pub(super) access: Vec<Access>,
-    /// The hash of the refresh token, and its end.
+    pub(super) access: Vec<AccessToken>,
+    /// Hash of the refresh token, and its expiry.
     pub(super) refresh: Option<(String, Time)>,
-    /// Hashes of those before it.
+    /// Hashes of the refresh tokens before it.
     pub(super) rotated: Vec<String>,
 }
 impl Row for Grant {
@@ -89,8 +89,8 @@ impl Row for Grant {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Access {
-    /// The hash of the token.
+pub(super) struct AccessToken {
+    /// Hash of the token.
     pub(super) hash: String,
     pub(super) scopes: Vec<String>,
     pub(super) made: Time,
@@ -98,7 +98,7 @@ pub(super) struct Access {
 }
 
 impl Grant {
-    /// When its last token ends.
+    /// Expiry of its last token.
     pub(super) fn expires(&self) -> Time {
         let access = self.access.iter().map(|access| access.expires).max();
         access.into_iter().chain(self.refresh.as_ref().map(|(_, end)| *end)).max().unwrap_or(self.made)
@@ -106,18 +106,18 @@ impl Grant {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Key {
+pub(super) struct ApiKey {
     pub(super) id: Arc<str>,
-    /// The hash of the key.
+    /// Hash of the key.
     pub(super) hash: String,
     pub(super) workspace: Arc<str>,
     pub(super) name: String,
-    /// Empty is everything.
+    /// Empty means all scopes.
     pub(super) scopes: Vec<String>,
     pub(super) made: Time,
     pub(super) expires: Option<Time>,
 }
-impl Row for Key {
+impl Row for ApiKey {
     const NAME: &'static str = "oauth key";
 }
 
@@ -129,22 +129,22 @@ fn listed(list: impl Into<Arc<str>>, rank: i64) -> Listed {
     Listed { list: list.into(), rank }
 }
 
-/// Lists are read from their highest rank: this one begins with what ends first.
+/// Codes and grants by expiry. Lists are read from the highest rank, so the earliest expiry comes first.
 pub(super) const BY_END: &str = "by end";
-/// Clients that registered themselves, those first that give way first; and all of them, the newest first.
+/// Clients that registered themselves: by the time they may be removed, the earliest first; and all, the newest first.
 pub(super) const IDLE: &str = "idle";
-pub(super) const ANYBODYS: &str = "anybody's";
+pub(super) const SELF_REGISTERED: &str = "anybody's";
 
-pub(super) fn put_client(client: &Client, expect: Expect) -> RecordChange {
+pub(super) fn put_client(client: &OauthClient, expect: Expect) -> RecordChange {
     let mut lists = Vec::new();
     match &client.workspace {
         Some(workspace) => lists.push(listed(of_workspace(workspace), client.made.0)),
-        None => lists.extend([listed(ANYBODYS, client.made.0), listed(IDLE, -client.gives_way.0)]),
+        None => lists.extend([listed(SELF_REGISTERED, client.made.0), listed(IDLE, -client.gives_way.0)]),
     }
     put(CLIENT, &client.id, expect, client, lists)
 }
 
-pub(super) fn put_code(code: &Code, expect: Expect) -> RecordChange {
+pub(super) fn put_code(code: &AuthorizationCode, expect: Expect) -> RecordChange {
     put(CODE, &code.code, expect, code, vec![listed(BY_END, -code.expires.0)])
 }
 
@@ -153,7 +153,7 @@ pub(super) fn put_grant(grant: &Grant, expect: Expect) -> RecordChange {
     put(GRANT, &grant.id, expect, grant, lists)
 }
 
-pub(super) fn put_key(key: &Key, expect: Expect) -> RecordChange {
+pub(super) fn put_key(key: &ApiKey, expect: Expect) -> RecordChange {
     put(KEY, &key.hash, expect, key, vec![listed(of_workspace(&key.workspace), key.made.0)])
 }
 

@@ -1,20 +1,20 @@
-//! The permission check of messages to the store agent, before there is a task.
+//! The permissions that a message to the store agent needs, from the shops' own data.
 
-use crate::admission::{Needs, Storekeeper};
+use crate::admission::{Needs, StoreAdmission};
 use model::ports::Future;
 use model::{Content, Fault, Message, Role, Task};
-use shop_rules::{Skill, Slug, WRITE_ORDERS};
+use shop_rules::{Slug, StoreSkill, WRITE_ORDERS};
 
 use crate::service::agent::conversation;
 use crate::service::{Error, Shop, ShopEntity};
 
-/// Whether a caller's message in the task has a part that is kept beside the log.
+/// Whether a user message of the task has a part that is stored outside the log.
 fn has_large_part(task: &Task) -> bool {
     let said = task.history.iter().filter(|message| message.role == Role::User);
     said.flat_map(|message| &message.parts).any(|part| matches!(part.content, Content::Blob(_)))
 }
 
-impl Storekeeper for Shop {
+impl StoreAdmission for Shop {
     fn needs<'a>(&'a self, task: Option<&'a Task>, message: &'a Message) -> Future<'a, Result<Needs, Fault>> {
         Box::pin(async move {
             let request = conversation(task, Some(message)).map_err(Error::from)?;
@@ -22,25 +22,25 @@ impl Storekeeper for Shop {
             let site = match slug {
                 Some(slug) => match self.site(&slug).await {
                     Ok(site) => Some(site),
-                    // The agent says so.
+                    // The agent reports it.
                     Err(Error::Unknown(ShopEntity::Site)) => None,
                     Err(refused) => return Err(refused.into()),
                 },
                 None => None,
             };
-            let scope = request.skill.and_then(Skill::scope);
-            // A large part is kept beside the log and not read here: it may ask for anything.
+            let scope = request.skill.and_then(StoreSkill::scope);
+            // A large part is stored outside the log and not read here: it may request any skill.
             let scope = scope.or_else(|| task.is_some_and(has_large_part).then_some(WRITE_ORDERS));
             Ok(Needs { scope, workspace: site.map(|site| site.workspace.0) })
         })
     }
 
     fn scope(&self, skill: &str) -> Option<&'static str> {
-        Skill::from_name(skill).and_then(Skill::scope)
+        StoreSkill::from_name(skill).and_then(StoreSkill::scope)
     }
 
     fn example(&self, skill: &str) -> Option<&'static str> {
-        Skill::from_name(skill).map(|skill| skill.says().2)
+        StoreSkill::from_name(skill).map(|skill| skill.says().2)
     }
 
     fn shop<'a>(&'a self, host: &'a str) -> Future<'a, Result<Option<crate::admission::ShopCard>, Fault>> {

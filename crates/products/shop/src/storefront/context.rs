@@ -1,43 +1,43 @@
-//! A request that was admitted: its path, query, body and key are read.
+//! An admitted request: its path, query, body and idempotency key.
 
 use std::sync::Arc;
 
-use crate::service::{Caller, Error as Refused, Once, Shop, ShopEntity as What};
+use crate::service::{Error as ServiceError, Once, Shop, ShopEntity, WorkspaceCaller};
 use dialects::framing::query;
 use http::request;
 use serde::de::DeserializeOwned;
 use shop_rules::{Site, Slug};
 use url::Url;
 
-use super::error::{Code, Error};
-use super::table::{Keyed, Route};
+use super::error::{Error, ErrorCode};
+use super::routes::{ShopKeyPolicy, ShopRoute};
 use gateway::Server;
 use web::context::{NotAnObject, RequestContext, object_text, read_object};
 use web::headers::{idempotency_key, request_fingerprint};
 
-/// Of an idempotency key.
+/// Longest idempotency key.
 const MAX_KEY: usize = 255;
-/// Of a parameter in the query: nothing that is meant is longer.
+/// Longest parameter of a query.
 const MAX_PARAM: usize = 500;
 
 pub(super) struct ShopRequest<'a> {
     server: &'a Arc<Server>,
     pub(super) shop: &'a Shop,
     pub(super) http: RequestContext<'a>,
-    pub(super) caller: Option<Caller>,
+    pub(super) caller: Option<WorkspaceCaller>,
     /// The body: the text of an object.
     text: &'a str,
     pub(super) once: Option<Once>,
 }
 
 impl<'a> ShopRequest<'a> {
-    /// `http` has no query yet: it is read here.
+    /// Reads query, body and idempotency key. The query of `http` is empty before.
     pub(super) fn new(
         server: &'a Arc<Server>,
         shop: &'a Shop,
         mut http: RequestContext<'a>,
-        route: &Route,
-        caller: Option<Caller>,
+        route: &ShopRoute,
+        caller: Option<WorkspaceCaller>,
     ) -> Result<ShopRequest<'a>, Error> {
         let head = http.head;
         for pair in query::pairs(head.uri.query().unwrap_or_default()) {
@@ -48,11 +48,11 @@ impl<'a> ShopRequest<'a> {
             http.query.push((name, value));
         }
         let text = read(server, head, http.body)?;
-        let once = once(head, route.keyed, text)?;
+        let once = once(head, route.key_policy, text)?;
         Ok(ShopRequest { server, shop, http, caller, text, once })
     }
 
-    /// A parameter of the query that says something.
+    /// A parameter of the query, if it is not empty.
     pub(super) fn param(&self, name: &str) -> Result<Option<&str>, Error> {
         match self.http.query_param(name).filter(|value| !value.is_empty()) {
             Some(value) if value.len() > MAX_PARAM || value.chars().any(char::is_control) => {
@@ -65,7 +65,7 @@ impl<'a> ShopRequest<'a> {
     /// A whole number within bounds.
     pub(super) fn number(&self, name: &str, least: i64, most: i64) -> Result<Option<i64>, Error> {
         let Some(value) = self.param(name)? else { return Ok(None) };
-        // `+5` is a number to the parser, and a space with a 5 to most who write it.
+        // The parser accepts `+5`, but in a query `+` usually means a space.
         let number =
             value.parse::<i64>().ok().filter(|number| (least..=most).contains(number) && !value.starts_with('+'));
         number.map(Some).ok_or_else(|| Error::field(name, format!("must be a whole number from {least} to {most}")))
@@ -81,7 +81,7 @@ impl<'a> ShopRequest<'a> {
         }
     }
 
-    /// How many on a page.
+    /// The page size.
     pub(super) fn limit(&self) -> Result<u32, Error> {
         Ok(self.number("limit", 1, 100)?.and_then(|limit| u32::try_from(limit).ok()).unwrap_or(20))
     }
@@ -90,12 +90,12 @@ impl<'a> ShopRequest<'a> {
         read_object(self.text).map_err(|error| Error::field(error.member, error.message))
     }
 
-    /// The site that is named, or the one whose host this is; for those who may be there.
+    /// The site with this slug, or the site of the request's host; checked against the caller's workspace.
     pub(super) async fn site(&self, said: Option<&str>) -> Result<Site, Error> {
         let site = match said {
             Some(said) => {
-                // What cannot be a slug is none.
-                let slug = Slug::check(said).map_err(|_| Refused::Unknown(What::Site))?;
+                // A text that is not a slug names no site.
+                let slug = Slug::check(said).map_err(|_| ServiceError::Unknown(ShopEntity::Site))?;
                 self.shop.site(&slug).await?
             }
             None => {
@@ -108,50 +108,50 @@ impl<'a> ShopRequest<'a> {
         Ok(site)
     }
 
-    /// A credential that is shown is one of the workspace.
+    /// Checks that the caller's credential, if there is one, is of this workspace.
     pub(super) fn may_see(&self, workspace: &shop_rules::WorkspaceId) -> Result<(), Error> {
         match &self.caller {
-            Some(caller) if caller.workspace != *workspace => Err(Refused::Workspace.into()),
+            Some(caller) if caller.workspace != *workspace => Err(ServiceError::Workspace.into()),
             Some(_) | None => Ok(()),
         }
     }
 
-    /// Where the caller reached us.
+    /// The base URL of the request.
     pub(super) fn base(&self) -> String {
         self.server.cards.base_url(&self.server.settings, self.http.head)
     }
 
-    /// An address of this server, whole.
+    /// An address of this server as an absolute URL.
     pub(super) fn absolute(&self, url: &str) -> String {
         if url.starts_with('/') { format!("{}{url}", self.base()) } else { url.to_owned() }
     }
 }
 
-/// The body as the text of an object; nothing is an empty one.
+/// The body as the text of a JSON object; an empty body is an empty object.
 fn read<'a>(server: &Server, head: &request::Parts, body: &'a [u8]) -> Result<&'a str, Error> {
     if body.is_empty() {
         return Ok("{}");
     }
     object_text(head, body, server.engine.limits().json_depth).map_err(|error| match error {
-        NotAnObject::MediaType(fault) => Error::new(Code::MEDIA, fault.message),
+        NotAnObject::MediaType(fault) => Error::new(ErrorCode::MEDIA, fault.message),
         NotAnObject::Unreadable(fault) => fault.into(),
         NotAnObject::OtherValue => Error::field("body", "must be a JSON object"),
     })
 }
 
-/// The caller's promise that a repeat is the same request.
-fn once(head: &request::Parts, keyed: Keyed, text: &str) -> Result<Option<Once>, Error> {
-    let said = match keyed {
-        Keyed::Never => return Ok(None),
-        Keyed::May | Keyed::Must => idempotency_key(&head.headers),
+/// The idempotency key of a request, with a fingerprint of the request.
+fn once(head: &request::Parts, key_policy: ShopKeyPolicy, text: &str) -> Result<Option<Once>, Error> {
+    let said = match key_policy {
+        ShopKeyPolicy::Never => return Ok(None),
+        ShopKeyPolicy::May | ShopKeyPolicy::Must => idempotency_key(&head.headers),
     };
     let Some(said) = said else {
-        return match keyed {
-            Keyed::Must => Err(Error::new(
-                Code::KEY_REQUIRED,
+        return match key_policy {
+            ShopKeyPolicy::Must => Err(Error::new(
+                ErrorCode::KEY_REQUIRED,
                 "send an Idempotency-Key with this request: a new one for each purchase, the same one for a repeat",
             )),
-            Keyed::Never | Keyed::May => Ok(None),
+            ShopKeyPolicy::Never | ShopKeyPolicy::May => Ok(None),
         };
     };
     let key = said.unwrap_or_default();
