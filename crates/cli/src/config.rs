@@ -175,7 +175,7 @@ pub(crate) enum LanggraphProfile {
     Current,
 }
 
-impl From<LanggraphProfile> for assistants::langgraph::Profile {
+impl From<LanggraphProfile> for assistants::langgraph::LangGraphProfile {
     fn from(profile: LanggraphProfile) -> Self {
         match profile {
             LanggraphProfile::Documented => Self::Documented,

@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::Context;
 use gateway::settings::Key;
 use serde_json::{Map, Value};
-use systems::Orloj;
+use systems::SystemsSettings;
 use systems_graph::Systems;
 
 use crate::{demo, demo_market};
@@ -59,7 +59,7 @@ pub(crate) fn tokens(data: &Path) -> anyhow::Result<Tokens> {
 }
 
 /// Adds the tokens to the settings.
-pub(crate) fn let_in(orloj: &mut Orloj, tokens: &Tokens) {
+pub(crate) fn let_in(orloj: &mut SystemsSettings, tokens: &Tokens) {
     let systems = [PUBLIC, ASKS].map(|system| format!("system:{system}")).into();
     // A token without scopes permits everything.
     for (name, secret, scopes) in

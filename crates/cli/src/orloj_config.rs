@@ -7,7 +7,7 @@ use gateway::settings::Key;
 use model::Again;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use systems::OrlojSystem;
+use systems::ExposedSystem;
 use systems_graph::spec::{A2aAuth, System};
 
 use crate::config::{Config, secret};
@@ -123,7 +123,11 @@ enum Role {
 
 impl Orloj {
     /// The server's settings. `systems` are all systems.
-    pub(crate) fn settings(&self, config: &Config, systems: Vec<OrlojSystem>) -> anyhow::Result<systems::Orloj> {
+    pub(crate) fn settings(
+        &self,
+        config: &Config,
+        systems: Vec<ExposedSystem>,
+    ) -> anyhow::Result<systems::SystemsSettings> {
         for (name, value, least, most) in [
             ("send_wait_max_s", self.send_wait_max_s, 1, 86_400),
             ("body_bytes", self.body_bytes.map(|n| n as u64), 1_024, 1 << 30),
@@ -138,7 +142,7 @@ impl Orloj {
             }
         }
         self.resources.check()?;
-        let mut all = systems::Orloj::new(systems);
+        let mut all = systems::SystemsSettings::new(systems);
         all.wait_ms = match self.send_mode {
             SendMode::Wait => Some(self.send_wait_max_s.map_or(30 * 60_000, |seconds| seconds * 1_000)),
             SendMode::Return => None,
@@ -201,7 +205,7 @@ impl Token {
 }
 
 /// A system as the endpoints show it, if they do.
-pub(crate) fn shown<'a>(name: &str, system: &System, agents: impl Iterator<Item = &'a str>) -> Option<OrlojSystem> {
+pub(crate) fn shown<'a>(name: &str, system: &System, agents: impl Iterator<Item = &'a str>) -> Option<ExposedSystem> {
     let a2a = system.a2a.filter(|a2a| a2a.enabled)?;
     let mut members: Vec<Arc<str>> = Vec::new();
     for agent in agents {
@@ -209,7 +213,7 @@ pub(crate) fn shown<'a>(name: &str, system: &System, agents: impl Iterator<Item 
             members.push(agent.into());
         }
     }
-    Some(OrlojSystem {
+    Some(ExposedSystem {
         name: name.into(),
         namespace: system.namespace().into(),
         public: match a2a.auth {

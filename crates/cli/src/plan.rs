@@ -10,8 +10,8 @@ use gateway::Settings;
 use gateway::product::ProductService;
 use gateway::settings::{CardForm, Key, Timeouts};
 use stores::{postgres, sqlite};
-use systems::resources::Shelf;
-use systems::{Orloj, SystemsService};
+use systems::resources::ResourceRegistry;
+use systems::{SystemsService, SystemsSettings};
 
 use crate::aly_config::Aly;
 use crate::command::{Auth, Serve};
@@ -113,7 +113,7 @@ impl Plan {
     /// Assistants have an endpoint of their own in the demo and where the config asks for it.
     pub(crate) fn assistants(&self) -> Option<Arc<dyn ProductService>> {
         let wanted = self.config.langgraph.as_ref().map(|wanted| wanted.profile.unwrap_or_default().into());
-        let profile = wanted.or(self.is_demo().then_some(assistants::langgraph::Profile::Documented))?;
+        let profile = wanted.or(self.is_demo().then_some(assistants::langgraph::LangGraphProfile::Documented))?;
         Some(Arc::new(AssistantsService::new(profile)))
     }
 
@@ -123,7 +123,7 @@ impl Plan {
         self.config.orloj.clone().or(demo)
     }
 
-    fn orloj(&self) -> anyhow::Result<Option<Orloj>> {
+    fn orloj(&self) -> anyhow::Result<Option<SystemsSettings>> {
         let Some(wanted) = self.wanted_orloj() else { return Ok(None) };
         wanted.settings(&self.config, self.roster.shown_systems().collect()).map(Some)
     }
@@ -131,7 +131,7 @@ impl Plan {
     /// The systems' endpoints with these resources; `before` are those that they replace.
     pub(crate) fn systems(
         &self,
-        resources: &Shelf,
+        resources: &ResourceRegistry,
         before: Option<&SystemsService>,
     ) -> anyhow::Result<Option<Arc<dyn ProductService>>> {
         let Some(mut orloj) = self.orloj()? else { return Ok(None) };

@@ -20,7 +20,10 @@ use model::{Fault, Kind};
 use serde_json::{Value, json};
 use shop::ShopService;
 use systems::SystemsService;
-use systems::resources::{Ask, Draft, Loaded, Refusal, Resource, Shelf, Sort, Verb, Write};
+use systems::resources::{
+    ChangeOutcome, ChangePlan, Resource, ResourceKind, ResourceRegistry, ResourceWrite, StoredResources, WriteRequest,
+    registry,
+};
 use tokio::signal::unix::Signal;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -181,8 +184,8 @@ pub(crate) struct Reloader {
     /// The config in force.
     pub(crate) config: Config,
     /// The stored resources, and the queue of changes to them.
-    pub(crate) shelf: Shelf,
-    pub(crate) wishes: mpsc::Receiver<Ask>,
+    pub(crate) shelf: ResourceRegistry,
+    pub(crate) wishes: mpsc::Receiver<WriteRequest>,
 }
 
 /// How often a change is retried after a conflict with another process.
@@ -209,11 +212,11 @@ impl Reloader {
                     self.look_elsewhere().await;
                     continue;
                 }
-                Some(Ask { write, by, answer }) = self.wishes.recv() => {
+                Some(WriteRequest { write, by, answer }) = self.wishes.recv() => {
                     let outcome = self.write(&write).await;
                     if let Ok((verb, resource)) = &outcome {
-                        tracing::info!("{}/{} {} by {by}", resource.sort.plural(), resource.name, verb.name());
-                        if *verb != Verb::Unchanged {
+                        tracing::info!("{}/{} {} by {by}", resource.kind.plural(), resource.name, verb.name());
+                        if *verb != ChangeOutcome::Unchanged {
                             systems::resources::audit(&self.fixed.data, &by, *verb, resource);
                         }
                     }
@@ -312,9 +315,9 @@ impl Reloader {
     }
 
     /// The stored resources, where they are served.
-    async fn load(&self, plan: &Plan) -> anyhow::Result<Loaded> {
+    async fn load(&self, plan: &Plan) -> anyhow::Result<StoredResources> {
         if plan.wanted_orloj().is_none() {
-            return Ok(Loaded::default());
+            return Ok(StoredResources::default());
         }
         let loaded = systems::resources::load(self.engine().store()).await;
         loaded.map_err(|fault| anyhow::anyhow!("cannot read what was made: {fault} ({})", fault.cause_text()))
@@ -357,7 +360,7 @@ impl Reloader {
         if self.serving.now().product::<SystemsService>().is_none() {
             return;
         }
-        let outcome = match systems::resources::shelf::revision(self.engine().store()).await {
+        let outcome = match registry::revision(self.engine().store()).await {
             Ok(revision) if revision == self.shelf.revision() => return,
             Ok(_) => self.refresh().await.map_err(|error| format!("{error:#}")),
             Err(fault) => Err(format!("{fault} ({})", fault.cause_text())),
@@ -381,58 +384,62 @@ impl Reloader {
     }
 
     /// Makes a change: checks it like the config, stores it, puts it in force and publishes it, in this order.
-    async fn write(&mut self, write: &Write) -> Result<(Verb, Arc<Resource>), Refusal> {
+    async fn write(&mut self, write: &ResourceWrite) -> Result<(ChangeOutcome, Arc<Resource>), registry::Error> {
         let engine = self.engine();
         for _ in 0..TRIES {
             let change = match self.shelf.draft(write, engine.now())? {
-                Draft::Nothing(known) => return Ok((Verb::Unchanged, known)),
-                Draft::Change(change) => change,
+                ChangePlan::Nothing(known) => return Ok((ChangeOutcome::Unchanged, known)),
+                ChangePlan::Change(change) => change,
             };
             let subject = &change.subject;
             let mut plan = self.plan().map_err(inside)?;
             let taken = resources::take_up(&mut plan, &change.made, &self.built).await.map_err(inside)?;
-            if change.verb == Verb::Deleted {
+            if change.outcome == ChangeOutcome::Deleted {
                 self.refuse_if_used(subject).await?;
             } else if let Some(trouble) = taken.troubles.get(&subject.key()) {
                 return Err(match trouble {
-                    Trouble::NotAllowed(says) => Refusal::NotAllowed(says.clone()),
-                    Trouble::Wrong(all) => Refusal::Wrong(all.clone()),
+                    Trouble::NotAllowed(says) => registry::Error::NotAllowed(says.clone()),
+                    Trouble::Wrong(all) => registry::Error::Wrong(all.clone()),
                 });
             }
             // A resource that was served before must still be served afterwards.
             let is_served =
-                |sort: Sort, name: &str| self.shelf.get(sort, name).is_some_and(|one| one.trouble.is_none());
+                |sort: ResourceKind, name: &str| self.shelf.get(sort, name).is_some_and(|one| one.trouble.is_none());
             if let Some(((sort, name), trouble)) = taken
                 .troubles
                 .iter()
-                .find(|((sort, name), _)| (*sort, name) != (subject.sort, &subject.name) && is_served(*sort, name))
+                .find(|((sort, name), _)| (*sort, name) != (subject.kind, &subject.name) && is_served(*sort, name))
             {
                 let says = format!("{}/{name} could not be served any more: {}", sort.plural(), trouble.says());
-                return Err(Refusal::InUse(says));
+                return Err(registry::Error::InUse(says));
             }
-            let (settings, _) = self.settings(&plan).map_err(|error| Refusal::Wrong(vec![format!("{error:#}")]))?;
-            settings.check().map_err(|error| Refusal::Wrong(vec![error.to_string()]))?;
+            let (settings, _) =
+                self.settings(&plan).map_err(|error| registry::Error::Wrong(vec![format!("{error:#}")]))?;
+            settings.check().map_err(|error| registry::Error::Wrong(vec![error.to_string()]))?;
             if !self.shelf.keep(&engine, &change).await? {
                 self.refresh().await.map_err(inside)?;
                 continue;
             }
             let shown = taken.resources(&plan, &change.made).map_err(inside)?;
             self.put_in_force(&plan, taken).map_err(inside)?;
-            self.shelf.show(&Shelf::after(&change), shown);
-            return Ok((change.verb, subject.clone()));
+            self.shelf.show(&ResourceRegistry::after(&change), shown);
+            return Ok((change.outcome, subject.clone()));
         }
-        Err(Refusal::Fault(Fault::new(Kind::Unavailable, "others change resources all the time; try again shortly")))
+        Err(registry::Error::Fault(Fault::new(
+            Kind::Unavailable,
+            "others change resources all the time; try again shortly",
+        )))
     }
 
     /// Refuses to delete an agent that a system uses, or a resource with running tasks.
-    async fn refuse_if_used(&self, subject: &Resource) -> Result<(), Refusal> {
-        let (kind, name) = (subject.sort.kind(), &subject.name);
+    async fn refuse_if_used(&self, subject: &Resource) -> Result<(), registry::Error> {
+        let (kind, name) = (subject.kind.name(), &subject.name);
         let mut plan = self.plan().map_err(inside)?;
         resources::take_up(&mut plan, &self.shelf.made(), &self.built).await.map_err(inside)?;
         let users = plan.roster.users_of(name);
         if !users.is_empty() {
             let says = format!("{kind} {name:?} is a node of {}; take it out there first", users.join(", "));
-            return Err(Refusal::InUse(says));
+            return Err(registry::Error::InUse(says));
         }
         let engine = self.engine();
         let (store, mut after) = (engine.store(), None);
@@ -443,7 +450,7 @@ impl Reloader {
                 if store.head(*task).await.map_err(troubled)?.is_some_and(|head| head.agent == *name) {
                     let says =
                         format!("{kind} {name:?} is at work on the task {task}; wait for it, or cancel it first");
-                    return Err(Refusal::InUse(says));
+                    return Err(registry::Error::InUse(says));
                 }
             }
             match page.last() {
@@ -455,8 +462,8 @@ impl Reloader {
 }
 
 /// An internal error, or a dependency that has gone since the check.
-fn inside(error: anyhow::Error) -> Refusal {
-    Refusal::Fault(Fault::internal(format!("{error:#}")))
+fn inside(error: anyhow::Error) -> registry::Error {
+    registry::Error::Fault(Fault::internal(format!("{error:#}")))
 }
 
 async fn hung_up(signal: &mut Option<Signal>) {

@@ -12,7 +12,7 @@ use agents::AgentConfig;
 use agents::powers::{Power, is_left_out};
 use model::reach::{Reach, name_reach, reach};
 use serde_json::{Map, Value};
-use systems::resources::{DESCRIPTION, Resource, Sort};
+use systems::resources::{DESCRIPTION, Resource, ResourceKind};
 use systems_graph::System;
 
 use crate::config::{Config, with_nearest};
@@ -52,7 +52,7 @@ impl Trouble {
     }
 }
 
-pub(crate) type Troubles = BTreeMap<(Sort, Arc<str>), Trouble>;
+pub(crate) type Troubles = BTreeMap<(ResourceKind, Arc<str>), Trouble>;
 
 /// The stored resources, added to the config's.
 pub(crate) struct Taken {
@@ -95,11 +95,11 @@ pub(crate) async fn take_up(plan: &mut Plan, made: &[Arc<Resource>], before: &Bu
                 troubles.insert(one.key(), Trouble::Wrong(vec![says]));
                 continue;
             }
-            let what = match one.sort {
-                Sort::Agent => {
+            let what = match one.kind {
+                ResourceKind::Agent => {
                     agent(one, &plan.config, &rules).map(|(agent, print)| (Made::Agent(Box::new(agent)), print))
                 }
-                Sort::AgentSystem => system(one).map(|(system, print)| (Made::System(Box::new(system)), print)),
+                ResourceKind::AgentSystem => system(one).map(|(system, print)| (Made::System(Box::new(system)), print)),
             };
             match what {
                 Ok((what, print)) => read.push((one.name.clone(), what, print)),

@@ -4,7 +4,7 @@ use model::Json;
 
 use super::*;
 
-fn made(sort: Sort, name: &str, spec: &str) -> Arc<Resource> {
+fn made(sort: ResourceKind, name: &str, spec: &str) -> Arc<Resource> {
     Arc::new(Resource {
         origin: systems::resources::Origin::Made,
         ..Resource::of_config(sort, name, Json::parse(spec).unwrap())
@@ -14,7 +14,7 @@ fn made(sort: Sort, name: &str, spec: &str) -> Arc<Resource> {
 fn refused(spec: &str, config: &str) -> String {
     let config = Config::parse(config).unwrap();
     let rules = config.orloj.clone().unwrap_or_default().resources;
-    match agent(&made(Sort::Agent, "a", spec), &config, &rules) {
+    match agent(&made(ResourceKind::Agent, "a", spec), &config, &rules) {
         Ok(_) => panic!("{spec} is taken"),
         Err(Trouble::NotAllowed(says)) => format!("not allowed: {says}"),
         Err(Trouble::Wrong(all)) => all.join("\n"),
@@ -24,7 +24,7 @@ fn refused(spec: &str, config: &str) -> String {
 fn taken(spec: &str, config: &str) -> AgentConfig {
     let config = Config::parse(config).unwrap();
     let rules = config.orloj.clone().unwrap_or_default().resources;
-    agent(&made(Sort::Agent, "a", spec), &config, &rules).unwrap_or_else(|error| panic!("{spec}: {error:?}")).0
+    agent(&made(ResourceKind::Agent, "a", spec), &config, &rules).unwrap_or_else(|error| panic!("{spec}: {error:?}")).0
 }
 
 #[test]
@@ -220,29 +220,29 @@ const TWO: &str = "agents: { a: { kind: echo }, b: { kind: echo } }\nsystems: { 
 async fn what_can_be_served_is_and_what_cannot_says_why() {
     let mut plan = plan(TWO);
     let all = [
-        made(Sort::Agent, "c", r#"{"kind":"echo"}"#),
-        made(Sort::Agent, "a", r#"{"kind":"scripted"}"#),
-        made(Sort::Agent, "bad", r#"{"kind":"command","command":"cat"}"#),
-        made(Sort::AgentSystem, "outer", r#"{"agents":["inner","s"]}"#),
-        made(Sort::AgentSystem, "inner", r#"{"graph":{"c":{"next":"b"}}}"#),
-        made(Sort::AgentSystem, "lost", r#"{"agents":["bad"]}"#),
-        made(Sort::AgentSystem, "ring", r#"{"agents":["gnir"]}"#),
-        made(Sort::AgentSystem, "gnir", r#"{"agents":["ring"]}"#),
-        made(Sort::AgentSystem, "odd", r#"{"grph":{}}"#),
-        made(Sort::AgentSystem, "far", r#"{"agents":["a"],"namespace":"x"}"#),
+        made(ResourceKind::Agent, "c", r#"{"kind":"echo"}"#),
+        made(ResourceKind::Agent, "a", r#"{"kind":"scripted"}"#),
+        made(ResourceKind::Agent, "bad", r#"{"kind":"command","command":"cat"}"#),
+        made(ResourceKind::AgentSystem, "outer", r#"{"agents":["inner","s"]}"#),
+        made(ResourceKind::AgentSystem, "inner", r#"{"graph":{"c":{"next":"b"}}}"#),
+        made(ResourceKind::AgentSystem, "lost", r#"{"agents":["bad"]}"#),
+        made(ResourceKind::AgentSystem, "ring", r#"{"agents":["gnir"]}"#),
+        made(ResourceKind::AgentSystem, "gnir", r#"{"agents":["ring"]}"#),
+        made(ResourceKind::AgentSystem, "odd", r#"{"grph":{}}"#),
+        made(ResourceKind::AgentSystem, "far", r#"{"agents":["a"],"namespace":"x"}"#),
     ];
     let taken = take_up(&mut plan, &all, &Built::default()).await.unwrap();
     let names: Vec<&str> = plan.roster.names().map(|name| &**name).collect();
     assert_eq!(names, ["a", "b", "s", "c", "inner", "outer"]);
     let says = |sort, name: &str| taken.troubles[&(sort, name.into())].says();
     for (sort, name, piece) in [
-        (Sort::Agent, "a", "the config has this name"),
-        (Sort::Agent, "bad", "may not be made here"),
-        (Sort::AgentSystem, "lost", "spec.agents[0]: there is no agent \"bad\""),
-        (Sort::AgentSystem, "ring", "it is made of gnir"),
-        (Sort::AgentSystem, "gnir", "break the ring"),
-        (Sort::AgentSystem, "odd", "did you mean `graph`?"),
-        (Sort::AgentSystem, "far", "spec.namespace: belongs to metadata"),
+        (ResourceKind::Agent, "a", "the config has this name"),
+        (ResourceKind::Agent, "bad", "may not be made here"),
+        (ResourceKind::AgentSystem, "lost", "spec.agents[0]: there is no agent \"bad\""),
+        (ResourceKind::AgentSystem, "ring", "it is made of gnir"),
+        (ResourceKind::AgentSystem, "gnir", "break the ring"),
+        (ResourceKind::AgentSystem, "odd", "did you mean `graph`?"),
+        (ResourceKind::AgentSystem, "far", "spec.namespace: belongs to metadata"),
     ] {
         assert!(says(sort, name).contains(piece), "{name}: {}", says(sort, name));
     }

@@ -15,8 +15,8 @@ use anyhow::{anyhow, bail};
 use model::Json;
 use model::ports::agent::Agent;
 use serde_json::{Value, json};
-use systems::OrlojSystem;
-use systems::resources::{Resource, Sort};
+use systems::ExposedSystem;
+use systems::resources::{Resource, ResourceKind};
 
 use crate::aly_config::Aly;
 use crate::config::{Collected, Config, nearest};
@@ -44,7 +44,7 @@ struct Entry {
 enum What {
     Demo(fn(&agents::BuiltinSettings) -> Arc<dyn Agent>, agents::BuiltinSettings),
     Configured(Box<AgentConfig>),
-    System(Box<(systems_graph::System, systems_graph::Graph)>),
+    System(Box<(systems_graph::System, systems_graph::SystemGraph)>),
     /// The store agent of Rialto's own shops. It cannot be part of a system, because its mounts check the
     /// permissions.
     Store,
@@ -138,7 +138,7 @@ impl Roster {
     }
 
     /// The systems that Orloj's endpoints show, in order.
-    pub(crate) fn shown_systems(&self) -> impl Iterator<Item = OrlojSystem> {
+    pub(crate) fn shown_systems(&self) -> impl Iterator<Item = ExposedSystem> {
         self.entries.iter().filter_map(|entry| match &entry.what {
             What::System(system) => {
                 orloj_config::shown(&entry.name, &system.0, system.1.nodes().map(|node| node.agent))
@@ -280,7 +280,7 @@ impl Roster {
     pub(crate) fn resources(&self) -> anyhow::Result<Vec<Resource>> {
         let mut all = Vec::with_capacity(self.own);
         for entry in &self.entries[..self.own] {
-            let agent = |spec: Value| Resource::of_config(Sort::Agent, &entry.name, Json::from_value(&spec));
+            let agent = |spec: Value| Resource::of_config(ResourceKind::Agent, &entry.name, Json::from_value(&spec));
             all.push(match &entry.what {
                 What::Demo(..) | What::Store => agent(json!({ "kind": &*entry.name })),
                 What::Configured(config) => {
@@ -299,7 +299,7 @@ impl Roster {
                     // Not through a JSON value, which would lose the order of the nodes.
                     let spec =
                         Json::parse(&serde_json::to_string(&bare)?).ok_or_else(|| anyhow!("a system has no text"))?;
-                    Resource { namespace, labels, ..Resource::of_config(Sort::AgentSystem, &entry.name, spec) }
+                    Resource { namespace, labels, ..Resource::of_config(ResourceKind::AgentSystem, &entry.name, spec) }
                 }
             });
         }
@@ -334,8 +334,8 @@ impl Entry {
         *self.name == *agent && !matches!(self.what, What::Store)
     }
 
-    fn system(&self, (system, graph): &(systems_graph::System, systems_graph::Graph)) -> Arc<dyn Agent> {
-        Arc::new(systems::agent::Agent::new(&self.name, system, graph.clone()))
+    fn system(&self, (system, graph): &(systems_graph::System, systems_graph::SystemGraph)) -> Arc<dyn Agent> {
+        Arc::new(systems::agent::SystemAgent::new(&self.name, system, graph.clone()))
     }
 
     async fn build(&self, counter: &shop::service::ShopHandle) -> anyhow::Result<Arc<dyn Agent>> {

@@ -12,7 +12,7 @@ use model::ports::store::Store;
 use model::ports::webhook::WebhookSender;
 use shop::ShopService;
 use shop::service::Shop;
-use systems::resources::{Loaded, Resource, Shelf};
+use systems::resources::{Resource, ResourceRegistry, StoredResources};
 use tokio::runtime::{Handle, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Notify, mpsc};
@@ -115,7 +115,7 @@ async fn serve(mut plan: Plan, told: Told<'_>) -> anyhow::Result<()> {
     let opened = plan.store()?.open(&plan.data).await?;
     let store = opened.store.clone();
     replicas::warn_of_leases(&*store).await;
-    let (shelf, wishes) = Shelf::new();
+    let (shelf, wishes) = ResourceRegistry::new();
     let built = take_up(&mut plan, &shelf, &store, built).await?;
     let plan = &plan;
     let settings = plan.settings()?;
@@ -289,10 +289,15 @@ async fn put_sites_later(shop: Shop, aly: Aly) {
 }
 
 /// Adds the stored resources to the config's: before any turn is recovered, which may belong to one of them.
-async fn take_up(plan: &mut Plan, shelf: &Shelf, store: &Arc<dyn Store>, built: Built) -> anyhow::Result<Built> {
+async fn take_up(
+    plan: &mut Plan,
+    shelf: &ResourceRegistry,
+    store: &Arc<dyn Store>,
+    built: Built,
+) -> anyhow::Result<Built> {
     let loaded = match plan.wanted_orloj() {
         Some(_) => systems::resources::load(store).await,
-        None => Ok(Loaded::default()),
+        None => Ok(StoredResources::default()),
     };
     let loaded =
         loaded.map_err(|fault| anyhow::anyhow!("cannot read what was made: {fault} ({})", fault.cause_text()))?;

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use crate::langgraph::decode::{self, Resume};
-use crate::langgraph::{self, Profile, Reply, Request, card, envelope, errors};
+use crate::langgraph::{self, AssistantRequest, HttpReply, LangGraphProfile, card, envelope, errors};
 use bytes::Bytes;
 use dialects::framing::json::Writer;
 use dialects::framing::jsonrpc::{self, OwnedId, Unreadable};
@@ -32,7 +32,7 @@ use web::response::json;
 
 /// Where a request came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Address {
+pub(crate) enum AssistantAddress {
     /// Below `/langgraph`.
     Own,
     /// `/a2a/{assistant}`, which the generations of A2A share.
@@ -60,7 +60,7 @@ pub(crate) fn is_owner(server: &Server, head: &request::Parts, body: &Bytes) -> 
 pub(crate) async fn answer(
     server: &Arc<Server>,
     assistant: &str,
-    address: Address,
+    address: AssistantAddress,
     head: &request::Parts,
     body: Result<Bytes, Fault>,
     log: &mut RequestLog,
@@ -87,8 +87,8 @@ pub(crate) async fn answer(
     let mut operation = Operation::Unknown;
     match call(server, profile, assistant, address, head, &request, &body, log, &mut operation).await {
         Ok(response) => response,
-        Err(Refusal::Reply(refused)) => reply(refused),
-        Err(Refusal::Fault(fault)) => {
+        Err(Error::Reply(refused)) => reply(refused),
+        Err(Error::Fault(fault)) => {
             let said_in_stream = envelope::is_stream(&request.method)
                 && errors::reply(profile, &request.id, &fault, operation).status == 200;
             if said_in_stream {
@@ -100,50 +100,49 @@ pub(crate) async fn answer(
     }
 }
 
-enum Refusal {
+enum Error {
     Fault(Fault),
-    Reply(Reply),
+    Reply(HttpReply),
 }
 
-impl From<Fault> for Refusal {
-    fn from(fault: Fault) -> Refusal {
-        Refusal::Fault(fault)
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Error {
+        Error::Fault(fault)
     }
 }
 
 #[allow(clippy::too_many_arguments, reason = "what a request is made of; used once")]
 async fn call(
     server: &Arc<Server>,
-    profile: Profile,
+    profile: LangGraphProfile,
     assistant: &str,
-    address: Address,
+    address: AssistantAddress,
     head: &request::Parts,
-    request: &Request,
+    request: &AssistantRequest,
     body: &[u8],
     log: &mut RequestLog,
     operation: &mut Operation,
-) -> Result<Response, Refusal> {
+) -> Result<Response, Error> {
     decode::check(profile, request)?;
     let mounted = find(server, assistant).ok_or_else(|| {
         let message = format!("Assistant '{assistant}' not found");
         match profile {
-            Profile::Documented => Refusal::Reply(errors::detail(404, &message)),
-            Profile::Current if assistant.parse::<Uuid>().is_err() => {
+            LangGraphProfile::Documented => Error::Reply(errors::detail(404, &message)),
+            LangGraphProfile::Current if assistant.parse::<Uuid>().is_err() => {
                 Fault::new(Kind::InvalidParams, "Invalid assistant ID: must be a UUID").into()
             }
-            Profile::Current => Fault::new(Kind::InvalidParams, message).into(),
+            LangGraphProfile::Current => Fault::new(Kind::InvalidParams, message).into(),
         }
     })?;
     log.agent = Some(mounted.agent.clone());
     let caller = who(server, mounted, head, log).await?;
     let takes_text = server.engine.profile(&mounted.agent).as_deref().is_none_or(takes_text);
     let cancel = match (profile, address) {
-        (Profile::Documented, Address::Own) => decode::Cancels::Refused,
-        (Profile::Documented, Address::Shared) | (Profile::Current, Address::Own | Address::Shared) => {
-            decode::Cancels::Work
-        }
+        (LangGraphProfile::Documented, AssistantAddress::Own) => decode::Cancels::Refused,
+        (LangGraphProfile::Documented, AssistantAddress::Shared)
+        | (LangGraphProfile::Current, AssistantAddress::Own | AssistantAddress::Shared) => decode::Cancels::Work,
     };
-    let decode::Decoded { call, context, resume } =
+    let decode::AssistantCall { call, context, resume } =
         decode::decode(profile, request, takes_text, cancel, server.engine.limits())?;
     // The documented table has one line for every cancel, because none works there.
     *operation = match (&call, cancel) {
@@ -173,11 +172,11 @@ async fn call(
 /// A task that is named must be one of the thread that is named; and a message for it is an answer, or the next run.
 async fn sort(
     asked: &CallContext<'_>,
-    profile: Profile,
+    profile: LangGraphProfile,
     effective: &mut EffectiveCall,
     context: Option<&model::ContextId>,
     resume: Resume,
-    request: &Request,
+    request: &AssistantRequest,
 ) -> Result<(), Fault> {
     let id = match &effective.call {
         Call::Get(get) => Some(get.task.clone()),
@@ -197,20 +196,20 @@ async fn sort(
     };
     let state = match (found, profile) {
         (Ok(task), _) => Some(task.state()),
-        (Err(fault), Profile::Current) => return Err(named(fault, request)),
-        (Err(fault), Profile::Documented) if fault.kind == Kind::TaskNotFound => None,
-        (Err(fault), Profile::Documented) => return Err(fault),
+        (Err(fault), LangGraphProfile::Current) => return Err(named(fault, request)),
+        (Err(fault), LangGraphProfile::Documented) if fault.kind == Kind::TaskNotFound => None,
+        (Err(fault), LangGraphProfile::Documented) => return Err(fault),
     };
     let waits = matches!(state, Some(State::InputRequired | State::AuthRequired));
     match (waits, resume, profile) {
         (true, _, _) => {}
         (false, Resume::Must, _) => return Err(Fault::new(Kind::InvalidParams, "Task is not awaiting input")),
-        (false, Resume::Maybe | Resume::No, Profile::Current) if state.is_some_and(is_over) => {
+        (false, Resume::Maybe | Resume::No, LangGraphProfile::Current) if state.is_some_and(is_over) => {
             return Err(Fault::new(Kind::TaskSettled, "A terminal task cannot accept another message"));
         }
-        (false, Resume::Maybe | Resume::No, Profile::Current) => {}
+        (false, Resume::Maybe | Resume::No, LangGraphProfile::Current) => {}
         // The page says that the task is ignored: the message is simply the thread's next.
-        (false, Resume::Maybe | Resume::No, Profile::Documented) => send.task = None,
+        (false, Resume::Maybe | Resume::No, LangGraphProfile::Documented) => send.task = None,
     }
     // The thread is the task's own; it need not be said twice.
     if send.task.is_some() {
@@ -227,7 +226,7 @@ fn is_over(state: State) -> bool {
 }
 
 /// A missing task is named as the caller named it.
-fn named(fault: Fault, request: &Request) -> Fault {
+fn named(fault: Fault, request: &AssistantRequest) -> Fault {
     let text = |value: &serde_json::Value, name: &str| value.get(name).and_then(|v| v.as_str()).map(str::to_owned);
     match fault.kind {
         Kind::TaskNotFound => {
@@ -254,9 +253,9 @@ fn takes_text(agent: &agent::Profile) -> bool {
 }
 
 /// The newer servers show the card to a GET; to everything else there is no such verb.
-fn other_verb(server: &Arc<Server>, profile: Profile, assistant: &str, head: &request::Parts) -> Response {
+fn other_verb(server: &Arc<Server>, profile: LangGraphProfile, assistant: &str, head: &request::Parts) -> Response {
     let get = head.method == Method::GET || head.method == Method::HEAD;
-    if get && profile == Profile::Current {
+    if get && profile == LangGraphProfile::Current {
         return assistant_card(server, Some(assistant), head);
     }
     let mut response = reply(errors::detail(405, "Method Not Allowed"));
@@ -273,26 +272,33 @@ pub(crate) fn card_by_query(server: &Arc<Server>, head: &request::Parts) -> Resp
 fn assistant_card(server: &Arc<Server>, assistant: Option<&str>, head: &request::Parts) -> Response {
     let Some(profile) = AssistantsService::profile(server) else { return reply(errors::detail(404, "Not Found")) };
     let Some(id) = assistant.filter(|id| !id.is_empty()) else {
-        return reply(Reply { status: 400, body: card::refused("Missing required query parameter: assistant_id") });
+        return reply(HttpReply { status: 400, body: card::refused("Missing required query parameter: assistant_id") });
     };
     let found = find(server, id).and_then(|mounted| server.engine.profile(&mounted.agent));
     let Some(agent) = found else {
-        return reply(Reply { status: 400, body: card::refused(&format!("Assistant '{id}' not found")) });
+        return reply(HttpReply { status: 400, body: card::refused(&format!("Assistant '{id}' not found")) });
     };
     let base = format!("{}/langgraph", server.cards.base_url(&server.settings, head));
-    let mut response = reply(Reply { status: 200, body: card::card(profile, &agent, id, &base, takes_text(&agent)) });
+    let mut response =
+        reply(HttpReply { status: 200, body: card::card(profile, &agent, id, &base, takes_text(&agent)) });
     gateway::cards::cacheable(response.headers_mut());
     response
 }
 
-fn reply(reply: langgraph::Reply) -> Response {
+fn reply(reply: langgraph::HttpReply) -> Response {
     let body = Bytes::from(reply.body);
     let mut response = if reply.status == 202 { Response::new(body.into()) } else { json(body) };
     *response.status_mut() = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::BAD_REQUEST);
     response
 }
 
-fn refuse(profile: Profile, id: &OwnedId, fault: &Fault, operation: Operation, log: &mut RequestLog) -> Response {
+fn refuse(
+    profile: LangGraphProfile,
+    id: &OwnedId,
+    fault: &Fault,
+    operation: Operation,
+    log: &mut RequestLog,
+) -> Response {
     log.fault(fault);
     let mut response = reply(errors::reply(profile, id, fault, operation));
     if fault.kind == Kind::Unauthenticated {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::langgraph::Profile;
+use crate::langgraph::LangGraphProfile;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::request;
@@ -10,7 +10,7 @@ use model::Fault;
 use uuid::Uuid;
 use web::body::Response;
 
-use crate::endpoint::{self, Address};
+use crate::endpoint::{self, AssistantAddress};
 use gateway::front::{RequestLog, at_mount};
 use gateway::mount::{CARD, OLD_CARD};
 use gateway::product::{
@@ -20,16 +20,16 @@ use gateway::service::refused_as_text;
 use gateway::{Server, callers};
 
 pub struct AssistantsService {
-    profile: Profile,
+    profile: LangGraphProfile,
 }
 
 impl AssistantsService {
-    pub fn new(profile: Profile) -> AssistantsService {
+    pub fn new(profile: LangGraphProfile) -> AssistantsService {
         AssistantsService { profile }
     }
 
     /// The profile of the endpoint, where it is served.
-    pub(crate) fn profile(server: &Server) -> Option<Profile> {
+    pub(crate) fn profile(server: &Server) -> Option<LangGraphProfile> {
         server.product::<AssistantsService>().map(|service| service.profile)
     }
 }
@@ -109,10 +109,10 @@ impl ProductEndpoint for AssistantsEndpoint<'_> {
         Box::pin(async move {
             match self {
                 AssistantsEndpoint::Assistant(id) => {
-                    endpoint::answer(server, id, Address::Own, head, body.into_bytes(), log).await
+                    endpoint::answer(server, id, AssistantAddress::Own, head, body.into_bytes(), log).await
                 }
                 AssistantsEndpoint::Shared(id) => {
-                    endpoint::answer(server, id, Address::Shared, head, body.into_bytes(), log).await
+                    endpoint::answer(server, id, AssistantAddress::Shared, head, body.into_bytes(), log).await
                 }
                 AssistantsEndpoint::Card => endpoint::card_by_query(server, head),
             }
@@ -150,7 +150,7 @@ mod tests {
             ("/langgraph", "nothing"),
             ("/a2a/x", "not mine"),
         ] {
-            let found = match AssistantsService::new(Profile::Documented).route(path) {
+            let found = match AssistantsService::new(LangGraphProfile::Documented).route(path) {
                 ProductRoute::Found(_) => "found",
                 ProductRoute::Nothing => "nothing",
                 ProductRoute::NotMine => "not mine",
@@ -158,8 +158,10 @@ mod tests {
             assert_eq!(found, expected, "{path}");
         }
         assert!(
-            AssistantsService::new(Profile::Documented).unknown_agent("22222222-2222-4222-8222-222222222222").is_some()
+            AssistantsService::new(LangGraphProfile::Documented)
+                .unknown_agent("22222222-2222-4222-8222-222222222222")
+                .is_some()
         );
-        assert!(AssistantsService::new(Profile::Documented).unknown_agent("echo").is_none());
+        assert!(AssistantsService::new(LangGraphProfile::Documented).unknown_agent("echo").is_none());
     }
 }

@@ -21,7 +21,7 @@ mod routes;
 mod settings;
 
 pub use routes::{SystemsAddress, SystemsService};
-pub use settings::{Orloj, OrlojSystem};
+pub use settings::{ExposedSystem, SystemsSettings};
 
 use gateway::admin::AdminCommand;
 use gateway::product::ProductKind;

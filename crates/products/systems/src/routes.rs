@@ -8,11 +8,11 @@ use http::{HeaderMap, request};
 use model::Fault;
 use web::body::Response;
 
-use super::Orloj;
+use super::SystemsSettings;
 use crate::orloj::endpoint as orloj;
-use crate::orloj::state::House;
+use crate::orloj::state::SystemsState;
 use crate::resources::rest::{self as resources, Collection};
-use crate::resources::{DOCUMENT_BYTES, Shelf, Sort};
+use crate::resources::{DOCUMENT_BYTES, ResourceKind, ResourceRegistry};
 use gateway::front::RequestLog;
 use gateway::mount::{CARD, OLD_CARD};
 use gateway::product::{
@@ -23,14 +23,14 @@ use gateway::service::refused_as_text;
 use gateway::{Server, Settings, settings};
 
 pub struct SystemsService {
-    pub(crate) settings: Orloj,
-    pub(crate) state: House,
+    pub(crate) settings: SystemsSettings,
+    pub(crate) state: SystemsState,
 }
 
 impl SystemsService {
     /// The service that takes the place of `before`: what callers have used of their limits stays used.
-    pub fn new(settings: Orloj, before: Option<&SystemsService>) -> SystemsService {
-        let state = House::new(&settings, before.map(|before| &before.state));
+    pub fn new(settings: SystemsSettings, before: Option<&SystemsService>) -> SystemsService {
+        let state = SystemsState::new(&settings, before.map(|before| &before.state));
         SystemsService { settings, state }
     }
 
@@ -39,7 +39,7 @@ impl SystemsService {
     }
 
     /// The systems and agents, where they are served as resources.
-    pub fn resources(&self) -> Option<&Shelf> {
+    pub fn resources(&self) -> Option<&ResourceRegistry> {
         self.settings.resources.as_ref()
     }
 }
@@ -155,11 +155,11 @@ fn systems(path: &str) -> Option<SystemsEndpoint<'_>> {
     if below == "a2a/agents" {
         return Some(SystemsEndpoint::Registry);
     }
-    let (sort, below) = [Sort::AgentSystem, Sort::Agent].into_iter().find_map(|sort| {
-        let below = below.strip_prefix(sort.plural())?;
-        (below.is_empty() || below.starts_with('/')).then_some((sort, below))
+    let (kind, below) = [ResourceKind::AgentSystem, ResourceKind::Agent].into_iter().find_map(|kind| {
+        let below = below.strip_prefix(kind.plural())?;
+        (below.is_empty() || below.starts_with('/')).then_some((kind, below))
     })?;
-    let resources = SystemsEndpoint::Resources(Collection::Resources(sort), below);
+    let resources = SystemsEndpoint::Resources(Collection::Resources(kind), below);
     let Some(named) = below.strip_prefix('/').filter(|named| !named.is_empty()) else { return Some(resources) };
     let (name, rest) = named.split_at(named.find('/').unwrap_or(named.len()));
     match rest {
@@ -243,7 +243,7 @@ mod tests {
             SystemsEndpoint::JsonRpc(name) => format!("rpc {}", name.unwrap_or("-")),
             SystemsEndpoint::Card(name) => format!("card {}", name.unwrap_or("-")),
             SystemsEndpoint::Registry => "registry".into(),
-            SystemsEndpoint::Resources(Collection::Resources(sort), rest) => format!("{} {rest}", sort.plural()),
+            SystemsEndpoint::Resources(Collection::Resources(kind), rest) => format!("{} {rest}", kind.plural()),
             SystemsEndpoint::Resources(Collection::Tasks, rest) => format!("runs {rest}"),
             SystemsEndpoint::Resources(Collection::Approvals, rest) => format!("approvals {rest}"),
         };

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use model::Again;
 
-use crate::resources::Shelf;
+use crate::resources::ResourceRegistry;
 use gateway::settings::Key;
 
 /// Orloj's endpoints: `/orloj`, `/v1/agent-systems` and its relatives, and its rows at `/a2a`.
 #[derive(Clone, Debug)]
-pub struct Orloj {
+pub struct SystemsSettings {
     /// The systems that are shown, in order.
-    pub systems: Vec<OrlojSystem>,
+    pub systems: Vec<ExposedSystem>,
     /// Tokens that are good here and nowhere else.
     pub tokens: Vec<Key>,
     /// Agents elsewhere, for the registry: name and address.
@@ -30,12 +30,12 @@ pub struct Orloj {
     /// The version that cards say.
     pub protocol_version: String,
     /// The systems and agents there are, where they are shown and changed.
-    pub resources: Option<Shelf>,
+    pub resources: Option<ResourceRegistry>,
 }
 
-impl Orloj {
-    pub fn new(systems: Vec<OrlojSystem>) -> Orloj {
-        Orloj {
+impl SystemsSettings {
+    pub fn new(systems: Vec<ExposedSystem>) -> SystemsSettings {
+        SystemsSettings {
             systems,
             tokens: Vec::new(),
             remotes: Vec::new(),
@@ -53,7 +53,7 @@ impl Orloj {
 
 /// A system that is shown at Orloj's endpoints: an agent of that name.
 #[derive(Clone, Debug)]
-pub struct OrlojSystem {
+pub struct ExposedSystem {
     pub name: Arc<str>,
     pub namespace: Arc<str>,
     /// Anybody may call it; else who has a token that is good for it.

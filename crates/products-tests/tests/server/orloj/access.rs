@@ -3,7 +3,7 @@
 use gateway::settings::{Effect, Issuer, KeySource, Mount, Rule};
 use model::Visibility;
 use serde_json::{Value, json};
-use systems::resources::Shelf;
+use systems::resources::ResourceRegistry;
 
 use super::{answer, ask, body, of, open, refusal, saying, state, token};
 use testkit::{As, key, list};
@@ -201,7 +201,7 @@ async fn visibility_and_policy_hold_here_too() {
 #[tokio::test]
 async fn only_a_credential_that_is_an_admins_changes_what_is_served() {
     let (issuer, secret) = ("https://idp.example", "a secret that is shared with the issuer");
-    let (shelf, _) = Shelf::new();
+    let (shelf, _) = ResourceRegistry::new();
     let running = open(|settings, orloj| {
         let keys = KeySource::Secret(secret.to_owned());
         settings.issuers =

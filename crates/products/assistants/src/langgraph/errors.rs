@@ -4,7 +4,7 @@
 use model::{Fault, Kind};
 use serde_json::json;
 
-use super::{Profile, Reply};
+use super::{HttpReply, LangGraphProfile};
 use dialects::framing::json::Encoded;
 use dialects::framing::jsonrpc::{self, Id};
 use dialects::wire::{ErrorLine, Operation};
@@ -46,20 +46,20 @@ pub(crate) fn current(kind: Kind, _operation: Operation) -> ErrorLine {
 }
 
 /// What a fault is answered with.
-pub fn reply(profile: Profile, id: &Id<'_>, fault: &Fault, operation: Operation) -> Reply {
+pub fn reply(profile: LangGraphProfile, id: &Id<'_>, fault: &Fault, operation: Operation) -> HttpReply {
     let line = match profile {
-        Profile::Documented => documented(fault.kind, operation),
-        Profile::Current => current(fault.kind, operation),
+        LangGraphProfile::Documented => documented(fault.kind, operation),
+        LangGraphProfile::Current => current(fault.kind, operation),
     };
     if line.http == 200 {
-        return Reply { status: 200, body: envelope(id, line.rpc, &fault.message) };
+        return HttpReply { status: 200, body: envelope(id, line.rpc, &fault.message) };
     }
     detail(line.http, &fault.message)
 }
 
 /// The shape of the product's REST errors.
-pub fn detail(status: u16, message: &str) -> Reply {
-    Reply { status, body: json!({ "detail": message }).to_string().into_bytes() }
+pub fn detail(status: u16, message: &str) -> HttpReply {
+    HttpReply { status, body: json!({ "detail": message }).to_string().into_bytes() }
 }
 
 pub(crate) fn envelope(id: &Id<'_>, code: i32, message: &str) -> Vec<u8> {

@@ -3,7 +3,7 @@
 //! It is 0.3 in shape (bare objects with `kind`, states in kebab-case) with an envelope of its own: an `Accept` header that
 //! must say the right thing, HTTP statuses for what is no request, tasks named `<thread>:<run>`, four methods and no more.
 //!
-//! There are two profiles. [`Profile::Documented`] is what the product's own page says; [`Profile::Current`] is what newer
+//! There are two profiles. [`LangGraphProfile::Documented`] is what the product's own page says; [`LangGraphProfile::Current`] is what newer
 //! deployments do: errors in the envelope, methods of 1.0 beside those of 0.3, cancel, lists, file parts.
 //!
 //! * [`envelope`] reads a request, or says at once what is wrong with it.
@@ -28,27 +28,27 @@ pub const CURRENT_NAME: &str = "langgraph_current";
 
 /// Which of the product's two faces is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Profile {
+pub enum LangGraphProfile {
     #[default]
     Documented,
     Current,
 }
 
-impl Profile {
+impl LangGraphProfile {
     /// The wire that answers a method of this profile.
     pub fn wire(self, method: &str) -> &'static dyn JsonWire {
         match self {
-            Profile::Documented => &DOCUMENTED,
+            LangGraphProfile::Documented => &DOCUMENTED,
             // What is asked in the words of 1.0 is answered in them.
-            Profile::Current if method.starts_with(|c: char| c.is_ascii_uppercase()) => &v1::WIRE,
-            Profile::Current => &CURRENT,
+            LangGraphProfile::Current if method.starts_with(|c: char| c.is_ascii_uppercase()) => &v1::WIRE,
+            LangGraphProfile::Current => &CURRENT,
         }
     }
 }
 
 /// An answer that is already whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reply {
+pub struct HttpReply {
     pub status: u16,
     /// Empty for a bare status.
     pub body: Vec<u8>,
@@ -56,7 +56,7 @@ pub struct Reply {
 
 /// A readable request.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct AssistantRequest {
     pub id: OwnedId,
     pub method: String,
     pub params: serde_json::Value,

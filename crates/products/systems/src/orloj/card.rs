@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::{Address, NAMESPACE};
+use super::{NAMESPACE, SystemAddress};
 
 /// What a card tells.
 #[derive(Clone, Debug)]
-pub struct Facts<'a> {
-    pub system: Address<'a>,
+pub struct SystemCard<'a> {
+    pub system: SystemAddress<'a>,
     pub description: &'a str,
     /// Where the mount is: what stands before `/v1`.
     pub base: &'a str,
@@ -18,19 +18,19 @@ pub struct Facts<'a> {
     pub history: bool,
     /// Anybody may call it.
     pub public: bool,
-    pub skills: Vec<Skill<'a>>,
+    pub skills: Vec<SystemSkill<'a>>,
 }
 
 /// What the agents of a system can do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Skill<'a> {
+pub struct SystemSkill<'a> {
     pub name: &'a str,
     pub description: &'a str,
 }
 
 /// An agent elsewhere that systems may be made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Remote<'a> {
+pub struct RemoteAgent<'a> {
     pub name: &'a str,
     pub url: &'a str,
     pub protocol_version: &'a str,
@@ -43,16 +43,16 @@ const INPUT_MODES: [&str; 1] = ["text/plain"];
 const OUTPUT_MODES: [&str; 2] = ["text/plain", "application/json"];
 
 /// Where a system is called.
-pub fn url(base: &str, system: &Address<'_>) -> String {
-    let Address { namespace, name } = system;
+pub fn url(base: &str, system: &SystemAddress<'_>) -> String {
+    let SystemAddress { namespace, name } = system;
     let query = if *namespace == NAMESPACE { String::new() } else { format!("?namespace={namespace}") };
     format!("{base}/v1/agent-systems/{name}/a2a{query}")
 }
 
 /// The card of a system.
-pub fn card(facts: &Facts<'_>) -> Value {
+pub fn card(facts: &SystemCard<'_>) -> Value {
     let url = url(facts.base, &facts.system);
-    let skills = facts.skills.iter().map(|Skill { name, description }| {
+    let skills = facts.skills.iter().map(|SystemSkill { name, description }| {
         let description = if description.is_empty() { format!("Orloj tool {name}") } else { (*description).to_owned() };
         json!({ "id": name, "name": name, "description": description, "tags": ["tool"],
                 "inputModes": INPUT_MODES, "outputModes": OUTPUT_MODES })
@@ -85,9 +85,9 @@ pub fn card(facts: &Facts<'_>) -> Value {
 }
 
 /// All systems that somebody may call, and the agents elsewhere.
-pub fn registry(systems: Vec<Value>, remotes: &[Remote<'_>]) -> Value {
+pub fn registry(systems: Vec<Value>, remotes: &[RemoteAgent<'_>]) -> Value {
     let remotes = remotes.iter().map(|remote| {
-        let Remote { name, url, protocol_version, description } = remote;
+        let RemoteAgent { name, url, protocol_version, description } = remote;
         let mut shown = json!({
             "name": name,
             "url": url,

@@ -15,27 +15,27 @@ use dialects::kit::shape::{self, Int, Name, Object, Text, shape, shortened};
 
 /// What a request asks for, and of which system if it names one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Decoded {
+pub struct DecodedCall {
     pub call: Call,
-    pub target: Option<Target>,
+    pub target: Option<SystemTarget>,
 }
 
 /// A system as `metadata` names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
+pub struct SystemTarget {
     pub namespace: Option<String>,
     pub name: String,
 }
 
-impl Target {
+impl SystemTarget {
     /// `name`, or `namespace/name`.
-    pub fn parse(text: &str) -> Option<Target> {
+    pub fn parse(text: &str) -> Option<SystemTarget> {
         let (namespace, name) = match text.split_once('/') {
             Some((namespace, name)) => (Some(namespace), name),
             None => (None, text),
         };
         let namespace = namespace.filter(|namespace| !namespace.is_empty()).map(str::to_owned);
-        (!name.is_empty()).then(|| Target { namespace, name: name.to_owned() })
+        (!name.is_empty()).then(|| SystemTarget { namespace, name: name.to_owned() })
     }
 }
 
@@ -59,16 +59,16 @@ shape! {
 }
 
 /// Makes a call of a method and its params. A send waits without an end; whoever carries it out knows better.
-pub fn decode(method: &str, params: Option<&RawValue>, limits: &Limits) -> Result<Decoded, Fault> {
+pub fn decode(method: &str, params: Option<&RawValue>, limits: &Limits) -> Result<DecodedCall, Fault> {
     let text = params.map_or("{}", RawValue::get);
     match method {
         "tasks/send" => {
             let (send, target) = sent(text, limits, "invalid task send params")?;
-            Ok(Decoded { call: Call::Send(Box::new(send)), target })
+            Ok(DecodedCall { call: Call::Send(Box::new(send)), target })
         }
         "tasks/sendSubscribe" => {
             let (send, target) = sent(text, limits, "invalid subscribe params")?;
-            Ok(Decoded { call: Call::Stream(Box::new(send)), target })
+            Ok(DecodedCall { call: Call::Stream(Box::new(send)), target })
         }
         "tasks/get" => {
             let says = "invalid task get params";
@@ -77,7 +77,7 @@ pub fn decode(method: &str, params: Option<&RawValue>, limits: &Limits) -> Resul
             let history = fields::history(params.history_length).map_err(|fault| said(says, fault))?;
             // Nobody is shown a history without asking.
             let call = Call::Get(Get { task, history: Some(history.unwrap_or(0)) });
-            Ok(Decoded { call, target: target(&texts(params.metadata, says)?) })
+            Ok(DecodedCall { call, target: target(&texts(params.metadata, says)?) })
         }
         "tasks/cancel" => {
             let says = "invalid task cancel params";
@@ -87,7 +87,7 @@ pub fn decode(method: &str, params: Option<&RawValue>, limits: &Limits) -> Resul
             let reason = shortened_to(reason.as_deref().unwrap_or(NO_REASON), REASON_BYTES);
             let metadata = Some(Json::from_value(&serde_json::json!({ "reason": reason })));
             let call = Call::Cancel(Cancel { task, metadata });
-            Ok(Decoded { call, target: target(&texts(params.metadata, says)?) })
+            Ok(DecodedCall { call, target: target(&texts(params.metadata, says)?) })
         }
         other => {
             let advice = near::method_advice(other, super::METHODS);
@@ -97,13 +97,13 @@ pub fn decode(method: &str, params: Option<&RawValue>, limits: &Limits) -> Resul
 }
 
 /// The system that the params of a method of 1.0 name, if they do.
-pub fn newer_target(params: Option<&RawValue>) -> Option<Target> {
+pub fn newer_target(params: Option<&RawValue>) -> Option<SystemTarget> {
     let params: Value = serde_json::from_str(params?.get()).ok()?;
-    let named = |name: &str| params.get("metadata")?.get(name)?.as_str().and_then(Target::parse);
+    let named = |name: &str| params.get("metadata")?.get(name)?.as_str().and_then(SystemTarget::parse);
     named("agent").or_else(|| named("target"))
 }
 
-fn sent(text: &str, limits: &Limits, says: &'static str) -> Result<(Send, Option<Target>), Fault> {
+fn sent(text: &str, limits: &Limits, says: &'static str) -> Result<(Send, Option<SystemTarget>), Fault> {
     let params: SendParams<'_> = read(text, says)?;
     let alias = task_id(params.id, limits, says)?;
     let Some(mut message) = params.message else {
@@ -164,9 +164,9 @@ fn texts(metadata: Option<Object<'_>>, says: &'static str) -> Result<Vec<(String
     map.into_iter().map(text).collect()
 }
 
-fn target(metadata: &[(String, String)]) -> Option<Target> {
+fn target(metadata: &[(String, String)]) -> Option<SystemTarget> {
     let named = |wanted: &str| {
-        metadata.iter().find(|(name, _)| name == wanted).and_then(|(_, text)| Target::parse(text.trim()))
+        metadata.iter().find(|(name, _)| name == wanted).and_then(|(_, text)| SystemTarget::parse(text.trim()))
     };
     named("agent").or_else(|| named("target"))
 }

@@ -5,7 +5,7 @@
 use model::{Artifact, BlobKind, Content, Message, Part, Role, State, Task};
 use serde_json::Value;
 
-use super::{Address, NAME};
+use super::{NAME, SystemAddress};
 use dialects::framing::json::Writer;
 use dialects::framing::sse;
 use dialects::kit::shown_status;
@@ -30,7 +30,7 @@ fn alias(task: &Task) -> Option<&str> {
 }
 
 /// A bare task.
-pub fn task(w: &mut Writer, task: &Task, system: &Address<'_>, view: &TaskView) {
+pub fn task(w: &mut Writer, task: &Task, system: &SystemAddress<'_>, view: &TaskView) {
     let (state, said, _) = shown_status(task);
     w.begin_object();
     shown_id(task).write(w.key("id"));
@@ -128,7 +128,7 @@ fn reason(task: &Task) -> Option<String> {
 
 /// What callers said of the task, what became known of it, and its own name. All of it is text: what is not is shown as it
 /// would be written.
-fn metadata(task: &Task, system: &Address<'_>) -> Vec<(String, String)> {
+fn metadata(task: &Task, system: &SystemAddress<'_>) -> Vec<(String, String)> {
     let mut all: Vec<(String, String)> = Vec::new();
     let mut put = |name: String, text: String| match all.iter_mut().find(|(known, _)| *known == name) {
         Some((_, known)) => *known = text,

@@ -13,9 +13,9 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::orloj::decode::{self, Decoded, Target};
+use crate::orloj::decode::{self, DecodedCall, SystemTarget};
 use crate::orloj::errors::{Error, INTERNAL};
-use crate::orloj::{self, Address, encode};
+use crate::orloj::{self, SystemAddress, encode};
 use bytes::Bytes;
 use dialects::framing::json::Writer;
 use dialects::framing::jsonrpc::{self, Id, OwnedId, Unreadable};
@@ -27,10 +27,10 @@ use http::{HeaderMap, HeaderValue, StatusCode, Version, request};
 use model::{Call, CallScope, Caller, Cancel, Fault, Ids, Kind, Send, Task, Visibility, Wait};
 
 pub(crate) use super::cards::{card, registry};
-use super::feed::Feed;
-use super::state::House;
+use super::feed::TaskFeed;
+use super::state::SystemsState;
 
-use crate::{Orloj, OrlojSystem, SystemsService};
+use crate::{ExposedSystem, SystemsService, SystemsSettings};
 use gateway::Server;
 use gateway::callers;
 use gateway::front::rpc::By;
@@ -51,13 +51,13 @@ pub(crate) const NAMES: &str = "orloj/name";
 pub(crate) const PLAIN: TaskView = TaskView { history: Some(0), artifacts: true };
 
 /// What would stop the endpoints from being served.
-pub(crate) fn check(orloj: &Orloj, settings: &Settings) -> Result<(), settings::Error> {
-    for system in &orloj.systems {
+pub(crate) fn check(systems: &SystemsSettings, settings: &Settings) -> Result<(), settings::Error> {
+    for system in &systems.systems {
         if !settings.agents.contains(&system.name) {
             return Err(settings::Error(format!("orloj: there is no system {:?} to show", system.name)));
         }
     }
-    for token in &orloj.tokens {
+    for token in &systems.tokens {
         if callers::is_reserved(&token.name) {
             return Err(settings::Error(callers::reserved(&token.name)));
         }
@@ -112,10 +112,10 @@ pub(crate) async fn answer_to(
     log: &mut RequestLog,
 ) -> Response {
     log.dialect = orloj::NAME;
-    let mut response = match Desk::open(server, named, head, log) {
+    let mut response = match SystemsContext::open(server, named, head, log) {
         Err(error) => refused(&error, &OwnedId::NULL, log),
         // Boxed, so that others at a shared address do not carry its weight.
-        Ok(desk) => match Box::pin(desk.call(request, log)).await {
+        Ok(context) => match Box::pin(context.call(request, log)).await {
             Ok(response) => response,
             Err(error) => refused(&error, &request.id, log),
         },
@@ -147,10 +147,10 @@ pub(crate) async fn owns(
     head: &request::Parts,
     request: &jsonrpc::RpcRequest<'_>,
 ) -> bool {
-    let Some(SystemsService { state: house, settings: orloj }) = SystemsService::of(server) else { return false };
+    let Some(SystemsService { state, settings }) = SystemsService::of(server) else { return false };
     let Ok(decoded) = decode::decode(&request.method, request.params, server.engine.limits()) else { return false };
     let (Call::Get(model::Get { task, .. }) | Call::Cancel(Cancel { task, .. })) = &decoded.call else { return false };
-    let Ok(caller) = identify(server, house, &head.headers).await else { return false };
+    let Ok(caller) = identify(server, state, &head.headers).await else { return false };
     let tenant = agent.tenant_of(&caller);
     let required = server.requires(agent);
     let closed = !caller.authenticated && required && !server.opens(&agent.agent);
@@ -165,8 +165,8 @@ pub(crate) async fn owns(
     if permitted && !states_version {
         return true;
     }
-    let desk = Desk { server, house, orloj, named: None, head, namespace: namespace(head) };
-    desk.find(&caller, &decoded, task).await.is_ok()
+    let context = SystemsContext { server, state, settings, named: None, head, namespace: namespace(head) };
+    context.find(&caller, &decoded, task).await.is_ok()
         && (permitted || server.engine.get(&elsewhere, task).await.is_err())
 }
 
@@ -178,12 +178,12 @@ async fn newer(
     request: &jsonrpc::RpcRequest<'_>,
     log: &mut RequestLog,
 ) -> Response {
-    let desk = match Desk::open(server, named, head, log) {
-        Ok(desk) => desk,
+    let context = match SystemsContext::open(server, named, head, log) {
+        Ok(context) => context,
         Err(error) => return refused(&error, &OwnedId::NULL, log),
     };
     // The caller speaks 1.0, and reads in 1.0 what is wrong with its credential.
-    let caller = match desk.identified(log).await {
+    let caller = match context.identified(log).await {
         Ok(caller) => caller,
         Err(fault) => {
             return rpc::refuse(dialects::decide::by_version(None), &request.id, &fault, Operation::Unknown, log);
@@ -191,11 +191,11 @@ async fn newer(
     };
     let found = async {
         let target = decode::newer_target(request.params);
-        let system = desk.system(target.as_ref(), Operation::Unknown)?;
-        if !desk.admits(&caller, system) {
+        let system = context.system(target.as_ref(), Operation::Unknown)?;
+        if !context.admits(&caller, system) {
             return Err(Error::not_available());
         }
-        desk.mounted(system)
+        context.mounted(system)
     };
     match found.await {
         Ok(mounted) => {
@@ -208,34 +208,34 @@ async fn newer(
 }
 
 /// Where one request is dealt with.
-pub(crate) struct Desk<'a> {
+pub(crate) struct SystemsContext<'a> {
     server: &'a Arc<Server>,
-    house: &'a House,
-    pub(crate) orloj: &'a Orloj,
+    state: &'a SystemsState,
+    pub(crate) settings: &'a SystemsSettings,
     /// The system that the path names.
     named: Option<&'a str>,
     head: &'a request::Parts,
     pub(crate) namespace: Option<String>,
 }
 
-impl<'a> Desk<'a> {
+impl<'a> SystemsContext<'a> {
     /// Takes the request in, if there have not been too many.
     pub(crate) fn open(
         server: &'a Arc<Server>,
         named: Option<&'a str>,
         head: &'a request::Parts,
         log: &RequestLog,
-    ) -> Result<Desk<'a>, Error> {
-        let Some(SystemsService { state: house, settings: orloj }) = SystemsService::of(server) else {
+    ) -> Result<SystemsContext<'a>, Error> {
+        let Some(SystemsService { state, settings }) = SystemsService::of(server) else {
             return Err(Error::not_enabled());
         };
-        if let Some((_, limiter)) = &house.pace
-            && let Err(wait) = limiter.take(house.hasher.hash_one(network_of(log.address)))
+        if let Some((_, limiter)) = &state.pace
+            && let Err(wait) = limiter.take(state.hasher.hash_one(network_of(log.address)))
         {
             let wait = u32::try_from(wait.as_millis().div_ceil(1_000)).unwrap_or(u32::MAX).max(1);
             return Err(Error { retry_after_s: Some(wait), ..Error::new(INTERNAL, "rate limit exceeded") });
         }
-        Ok(Desk { server, house, orloj, named, head, namespace: namespace(head) })
+        Ok(SystemsContext { server, state, settings, named, head, namespace: namespace(head) })
     }
 
     async fn call(&self, request: &jsonrpc::RpcRequest<'_>, log: &mut RequestLog) -> Result<Response, Error> {
@@ -271,7 +271,7 @@ impl<'a> Desk<'a> {
 
     pub(crate) async fn identified(&self, log: &mut RequestLog) -> Result<Arc<Caller>, Fault> {
         let throttle = self.server.throttle.as_ref();
-        match identify(self.server, self.house, &self.head.headers).await {
+        match identify(self.server, self.state, &self.head.headers).await {
             Ok(caller) => {
                 log.caller = Some(caller.name.clone());
                 throttle.map_or(Ok(()), |throttle| throttle.admit(&caller, log.address)).map(|()| caller)
@@ -284,10 +284,15 @@ impl<'a> Desk<'a> {
     }
 
     /// The system that is meant: by the path, by what the request says, or because there is no other.
-    pub(crate) fn system(&self, target: Option<&Target>, operation: Operation) -> Result<&'a OrlojSystem, Error> {
-        let systems = &self.orloj.systems;
+    pub(crate) fn system(
+        &self,
+        target: Option<&SystemTarget>,
+        operation: Operation,
+    ) -> Result<&'a ExposedSystem, Error> {
+        let systems = &self.settings.systems;
         let find = |namespace: Option<&str>, name: &str| {
-            let is = |system: &&OrlojSystem| *system.name == *name && namespace.is_none_or(|n| *system.namespace == *n);
+            let is =
+                |system: &&ExposedSystem| *system.name == *name && namespace.is_none_or(|n| *system.namespace == *n);
             systems.iter().find(is).ok_or_else(|| {
                 // Of systems that are closed nobody is told by accident.
                 let open = systems.iter().filter(|system| system.public).map(|system| &*system.name);
@@ -298,21 +303,21 @@ impl<'a> Desk<'a> {
         if let Some(name) = self.named {
             return find(self.namespace.as_deref(), name);
         }
-        if let Some(Target { namespace, name }) = target {
+        if let Some(SystemTarget { namespace, name }) = target {
             return find(namespace.as_deref().or(self.namespace.as_deref()), name);
         }
         self.only().ok_or_else(|| Error::no_target(operation))
     }
 
     /// The one system of the namespace, if there is one.
-    pub(crate) fn only(&self) -> Option<&'a OrlojSystem> {
+    pub(crate) fn only(&self) -> Option<&'a ExposedSystem> {
         let namespace = self.namespace.as_deref().unwrap_or(orloj::NAMESPACE);
-        let mut all = self.orloj.systems.iter().filter(|system| *system.namespace == *namespace);
+        let mut all = self.settings.systems.iter().filter(|system| *system.namespace == *namespace);
         all.next().filter(|_| all.next().is_none())
     }
 
     /// Whether a caller may call a system.
-    pub(crate) fn admits(&self, caller: &Caller, system: &OrlojSystem) -> bool {
+    pub(crate) fn admits(&self, caller: &Caller, system: &ExposedSystem) -> bool {
         if !caller.authenticated {
             return system.public || !self.asks_for_tokens();
         }
@@ -323,15 +328,15 @@ impl<'a> Desk<'a> {
 
     /// Whether anybody could show a token.
     pub(crate) fn asks_for_tokens(&self) -> bool {
-        self.house.asks_for_tokens(self.server)
+        self.state.asks_for_tokens(self.server)
     }
 
-    fn mounted(&self, system: &OrlojSystem) -> Result<&'a Mounted, Error> {
+    fn mounted(&self, system: &ExposedSystem) -> Result<&'a Mounted, Error> {
         self.server.mounts.agent(&system.name).filter(|mounted| !mounted.retired).ok_or_else(Error::not_enabled)
     }
 
     /// Who sees the tasks of a system.
-    pub(crate) fn visibility(&self, system: &OrlojSystem) -> Visibility {
+    pub(crate) fn visibility(&self, system: &ExposedSystem) -> Visibility {
         self.mounted(system).map_or(Visibility::Owner, Mounted::visibility)
     }
 
@@ -339,7 +344,7 @@ impl<'a> Desk<'a> {
     pub(crate) fn place(
         &self,
         caller: &Caller,
-        system: &OrlojSystem,
+        system: &ExposedSystem,
         call: &Call,
         ids: Ids,
     ) -> Result<CallScope, Fault> {
@@ -381,11 +386,11 @@ impl<'a> Desk<'a> {
     fn addressed(
         &self,
         caller: &Caller,
-        decoded: &Decoded,
+        decoded: &DecodedCall,
         send: &mut Send,
         operation: Operation,
         log: &mut RequestLog,
-    ) -> Result<(&'a OrlojSystem, CallScope), Error> {
+    ) -> Result<(&'a ExposedSystem, CallScope), Error> {
         let system = self.system(decoded.target.as_ref(), operation)?;
         log.agent = Some(system.name.clone());
         if !self.admits(caller, system) {
@@ -393,7 +398,7 @@ impl<'a> Desk<'a> {
         }
         let id = send.alias.as_deref().unwrap_or_default();
         let name: Arc<str> = address(system).task_name(id).into();
-        let ids = Ids { again: self.orloj.again, also: Some((NAMES.into(), name)), ..Ids::default() };
+        let ids = Ids { again: self.settings.again, also: Some((NAMES.into(), name)), ..Ids::default() };
         let place = self.place(caller, system, &decoded.call, ids);
         let place = place.map_err(|fault| told_of(&fault, operation, log))?;
         let body = send.message.text();
@@ -405,25 +410,25 @@ impl<'a> Desk<'a> {
     async fn send(
         &self,
         caller: &Caller,
-        decoded: &Decoded,
+        decoded: &DecodedCall,
         mut send: Send,
         request: &jsonrpc::RpcRequest<'_>,
         log: &mut RequestLog,
     ) -> Result<Response, Error> {
         let operation = Operation::from(&decoded.call);
         let (system, place) = self.addressed(caller, decoded, &mut send, operation, log)?;
-        send.wait = match self.orloj.wait_ms {
+        send.wait = match self.settings.wait_ms {
             Some(max_ms) if !request.is_notification => Wait::Rest { max_ms: Some(max_ms) },
             Some(_) | None => Wait::Exists,
         };
-        let _held = match (send.wait, self.orloj.waiting) {
+        let _held = match (send.wait, self.settings.waiting) {
             (Wait::Exists, _) => None,
             (Wait::Rest { .. }, most) => {
                 let throttle = self.server.throttle.as_ref();
                 let own = throttle.map(|throttle| throttle.waiting(caller, log.address)).transpose();
                 let own = own.map_err(|fault| told_of(&fault, operation, log))?.flatten();
                 let full = || Error::new(INTERNAL, "too many concurrent A2A wait connections");
-                let seat = seat(&self.house.waiting, most).map_err(|()| full())?;
+                let seat = seat(&self.state.waiting, most).map_err(|()| full())?;
                 Some((own, seat, GaugeGuard::new(&self.server.metrics.waiting)))
             }
         };
@@ -439,7 +444,7 @@ impl<'a> Desk<'a> {
     async fn subscribe(
         &self,
         caller: &Caller,
-        decoded: &Decoded,
+        decoded: &DecodedCall,
         mut send: Send,
         log: &mut RequestLog,
     ) -> Result<Response, Error> {
@@ -449,13 +454,13 @@ impl<'a> Desk<'a> {
         let own = throttle.map(|throttle| throttle.stream(caller, log.address)).transpose();
         let own = own.map_err(|fault| told_of(&fault, operation, log))?.flatten();
         let full = || Error::new(INTERNAL, "too many concurrent subscribe connections");
-        let seat = seat(&self.house.streams, self.orloj.streams).map_err(|()| full())?;
+        let seat = seat(&self.state.streams, self.settings.streams).map_err(|()| full())?;
         let terms = terms(self.server, self.head, &place.caller.tenant);
         let id = send.alias.clone().unwrap_or_default();
         let subscription = self.server.engine.stream_to_end(&place, send).await;
         let subscription = subscription.map_err(|fault| told_of(&fault, operation, log).about(&id))?;
         let first = subscription.first().cloned();
-        let feed = Feed {
+        let feed = TaskFeed {
             first,
             states: subscription.into_states(),
             server: self.server.clone(),
@@ -478,7 +483,7 @@ impl<'a> Desk<'a> {
     async fn cancel(
         &self,
         caller: &Caller,
-        decoded: &Decoded,
+        decoded: &DecodedCall,
         cancel: &Cancel,
         request: &jsonrpc::RpcRequest<'_>,
         log: &mut RequestLog,
@@ -486,7 +491,7 @@ impl<'a> Desk<'a> {
         let id = &cancel.task;
         let (system, place, task) = self.find(caller, decoded, id).await?;
         log.agent = Some(system.name.clone());
-        if let Some(error) = Error::of_cancel(id, task.state()) {
+        if let Some(error) = Error::of_state(id, task.state()) {
             return Err(error);
         }
         let call = Cancel { task: task.id.to_string(), metadata: cancel.metadata.clone() };
@@ -495,7 +500,7 @@ impl<'a> Desk<'a> {
             // It ended at this very moment.
             Err(fault) if fault.kind == Kind::TaskNotCancelable => {
                 let (_, _, task) = self.find(caller, decoded, id).await?;
-                let refused = Error::of_cancel(id, task.state());
+                let refused = Error::of_state(id, task.state());
                 return Err(refused.unwrap_or_else(|| told_of(&fault, Operation::Cancel, log).about(id)));
             }
             Err(fault) => return Err(told_of(&fault, Operation::Cancel, log).about(id)),
@@ -508,15 +513,15 @@ impl<'a> Desk<'a> {
     async fn find(
         &self,
         caller: &Caller,
-        decoded: &Decoded,
+        decoded: &DecodedCall,
         id: &str,
-    ) -> Result<(&'a OrlojSystem, CallScope, Arc<Task>), Error> {
-        let systems: Vec<&OrlojSystem> = if self.named.is_some() || decoded.target.is_some() {
+    ) -> Result<(&'a ExposedSystem, CallScope, Arc<Task>), Error> {
+        let systems: Vec<&ExposedSystem> = if self.named.is_some() || decoded.target.is_some() {
             vec![self.system(decoded.target.as_ref(), Operation::Get)?]
         } else {
             let namespace = self.namespace.as_deref().unwrap_or(orloj::NAMESPACE);
-            let near = |system: &&OrlojSystem| *system.namespace == *namespace;
-            let (near, far): (Vec<_>, Vec<_>) = self.orloj.systems.iter().partition(near);
+            let near = |system: &&ExposedSystem| *system.namespace == *namespace;
+            let (near, far): (Vec<_>, Vec<_>) = self.settings.systems.iter().partition(near);
             // Who names a namespace means it.
             if self.namespace.is_some() { near } else { near.into_iter().chain(far).collect() }
         };
@@ -536,7 +541,13 @@ impl<'a> Desk<'a> {
         Err(Error::no_task(id))
     }
 
-    async fn result(&self, id: &Id<'_>, system: &OrlojSystem, task: &Task, view: &TaskView) -> Result<Response, Error> {
+    async fn result(
+        &self,
+        id: &Id<'_>,
+        system: &ExposedSystem,
+        task: &Task,
+        view: &TaskView,
+    ) -> Result<Response, Error> {
         let mut w: Writer = jsonrpc::begin_result(id, 1_024);
         encode::task(&mut w, task, &address(system), view);
         jsonrpc::end_result(&mut w);
@@ -545,15 +556,15 @@ impl<'a> Desk<'a> {
     }
 }
 
-async fn identify(server: &Server, house: &House, headers: &HeaderMap) -> Result<Arc<Caller>, Fault> {
-    match house.token(headers) {
+async fn identify(server: &Server, state: &SystemsState, headers: &HeaderMap) -> Result<Arc<Caller>, Fault> {
+    match state.token(headers) {
         Some(known) => known,
         None => server.callers.identify(headers).await,
     }
 }
 
-pub(crate) fn address(system: &OrlojSystem) -> Address<'_> {
-    Address { namespace: &system.namespace, name: &system.name }
+pub(crate) fn address(system: &ExposedSystem) -> SystemAddress<'_> {
+    SystemAddress { namespace: &system.namespace, name: &system.name }
 }
 
 /// The namespace that a request names.

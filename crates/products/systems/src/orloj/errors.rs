@@ -65,7 +65,7 @@ impl Error {
     }
 
     /// The refusal of a cancel by the state of its task; `None` while the task can still be cancelled.
-    pub fn of_cancel(id: &str, state: State) -> Option<Error> {
+    pub fn of_state(id: &str, state: State) -> Option<Error> {
         let message = match state {
             State::Canceled => "task has been cancelled",
             State::Completed => "task cannot be cancelled: it has completed",

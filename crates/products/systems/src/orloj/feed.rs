@@ -10,25 +10,25 @@ use model::Task;
 use sha2::{Digest, Sha256};
 
 use super::endpoint::{PLAIN, address};
-use crate::OrlojSystem;
+use crate::ExposedSystem;
 use gateway::Server;
 use gateway::front::load_all;
 use gateway::links::Terms;
 use web::sse::{EventSource, Flow};
 
 /// A stream as it is served: the whole task at every change of its status, until it has ended.
-pub(crate) struct Feed {
+pub(crate) struct TaskFeed {
     pub(crate) first: Option<Arc<Task>>,
     pub(crate) states: States,
     pub(crate) server: Arc<Server>,
-    pub(crate) system: OrlojSystem,
+    pub(crate) system: ExposedSystem,
     /// How large files are shown.
     pub(crate) terms: Terms,
     /// The hash of the newest frame: the same is not sent twice.
     pub(crate) last: Option<[u8; 32]>,
 }
 
-impl EventSource for Feed {
+impl EventSource for TaskFeed {
     type Item = Arc<Task>;
 
     fn ready(&mut self) -> Option<Option<Arc<Task>>> {

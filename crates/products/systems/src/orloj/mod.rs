@@ -40,12 +40,12 @@ const SHOWN_ID: usize = 48;
 
 /// Which system is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Address<'a> {
+pub struct SystemAddress<'a> {
     pub namespace: &'a str,
     pub name: &'a str,
 }
 
-impl Address<'_> {
+impl SystemAddress<'_> {
     /// The name that a task has beside the id its caller chose: the same for the same id at the same system.
     pub fn task_name(&self, id: &str) -> String {
         let mut hash = Sha256::new();

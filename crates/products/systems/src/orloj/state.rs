@@ -8,7 +8,7 @@ use std::sync::Arc;
 use http::HeaderMap;
 use model::{Caller, Fault, Kind, Time};
 
-use crate::{Orloj, SystemsService};
+use crate::{SystemsService, SystemsSettings};
 use gateway::settings::Key;
 use gateway::{Server, callers};
 use web::concurrency::ConcurrencyLimit;
@@ -16,7 +16,7 @@ use web::credentials::bearer;
 use web::limiter::{Limiter, RateLimit};
 
 /// What the endpoints know and count beside the settings.
-pub(crate) struct House {
+pub(crate) struct SystemsState {
     /// By the hash of the token.
     pub(crate) tokens: HashMap<[u8; 32], (Arc<Caller>, Option<Time>)>,
     pub(crate) pace: Option<(NonZeroU32, Arc<Limiter>)>,
@@ -25,9 +25,9 @@ pub(crate) struct House {
     pub(crate) streams: Arc<ConcurrencyLimit>,
 }
 
-impl House {
+impl SystemsState {
     /// What was used up `before` stays used up.
-    pub(crate) fn new(orloj: &Orloj, before: Option<&House>) -> House {
+    pub(crate) fn new(settings: &SystemsSettings, before: Option<&SystemsState>) -> SystemsState {
         let known = |key: &Key| {
             let Key { name, tenant, scopes, .. } = key;
             let caller = Caller {
@@ -38,13 +38,13 @@ impl House {
             };
             (callers::hash(&key.secret), (Arc::new(caller), key.expires_at))
         };
-        let pace = orloj.requests_per_minute.and_then(NonZeroU32::new).map(|per_minute| {
+        let pace = settings.requests_per_minute.and_then(NonZeroU32::new).map(|per_minute| {
             let used = before.and_then(|before| before.pace.as_ref()).filter(|(known, _)| *known == per_minute);
             let fresh = || Arc::new(Limiter::new(RateLimit { per_minute, burst: per_minute }));
             (per_minute, used.map_or_else(fresh, |(_, limiter)| limiter.clone()))
         });
-        House {
-            tokens: orloj.tokens.iter().map(known).collect(),
+        SystemsState {
+            tokens: settings.tokens.iter().map(known).collect(),
             pace,
             hasher: before.map(|before| before.hasher.clone()).unwrap_or_default(),
             waiting: before.map(|before| before.waiting.clone()).unwrap_or_default(),

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    ANNOTATION_BYTES, API_VERSION, DOCUMENT_BYTES, LABEL_BYTES, LABELS, NAMESPACE, ORIGIN, Origin, Resource, Sort,
-    is_name,
+    ANNOTATION_BYTES, API_VERSION, DOCUMENT_BYTES, LABEL_BYTES, LABELS, NAMESPACE, ORIGIN, Origin, Resource,
+    ResourceKind, is_name,
 };
 use gateway::mount::RESERVED;
 
@@ -32,8 +32,8 @@ const ELSEWHERE: &[(&str, &str)] = &[
 
 /// A document as somebody wrote it.
 #[derive(Clone, Debug)]
-pub struct Document {
-    pub sort: Sort,
+pub struct ResourceDocument {
+    pub kind: ResourceKind,
     pub name: String,
     pub namespace: Option<String>,
     pub labels: BTreeMap<String, String>,
@@ -51,7 +51,7 @@ struct Written {
     #[serde(default)]
     kind: Option<String>,
     #[serde(default)]
-    metadata: Metadata,
+    metadata: ResourceMetadata,
     #[serde(default)]
     spec: Option<Json>,
     /// What a server said; nobody else's word counts.
@@ -62,7 +62,7 @@ struct Written {
 /// The members of `metadata`, of which a writer may set the first few.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
-pub(crate) struct Metadata {
+pub(crate) struct ResourceMetadata {
     pub(crate) name: Option<String>,
     pub(crate) namespace: Option<String>,
     pub(crate) labels: Option<BTreeMap<String, String>>,
@@ -74,9 +74,9 @@ pub(crate) struct Metadata {
     _created_at: Option<serde::de::IgnoredAny>,
 }
 
-impl Document {
-    /// Reads a document; an error is everything that is wrong, each with its path. `sort` is what the address says.
-    pub fn read(text: &str, sort: Option<Sort>) -> Result<Document, Vec<String>> {
+impl ResourceDocument {
+    /// Reads a document; an error is everything that is wrong, each with its path. `kind` is what the address says.
+    pub fn read(text: &str, kind: Option<ResourceKind>) -> Result<ResourceDocument, Vec<String>> {
         if text.len() > DOCUMENT_BYTES {
             return Err(vec![format!("the document is larger than {DOCUMENT_BYTES} bytes; write less into it")]);
         }
@@ -85,14 +85,14 @@ impl Document {
         if let Some(version) = written.api_version.as_deref().filter(|version| *version != API_VERSION) {
             wrong.push(format!("apiVersion: {version:?} is not known; write {API_VERSION}"));
         }
-        let sort = match (written.kind.as_deref(), sort) {
-            (Some(kind), Some(sort)) if kind != sort.kind() => {
-                wrong.push(format!("kind: {kind:?} does not belong here; this address is for kind {}", sort.kind()));
-                Some(sort)
+        let kind = match (written.kind.as_deref(), kind) {
+            (Some(name), Some(kind)) if name != kind.name() => {
+                wrong.push(format!("kind: {name:?} does not belong here; this address is for kind {}", kind.name()));
+                Some(kind)
             }
-            (None | Some(_), Some(sort)) => Some(sort),
-            (Some(kind), None) => Sort::of_kind(kind).or_else(|| {
-                wrong.push(unknown_kind(kind));
+            (None | Some(_), Some(kind)) => Some(kind),
+            (Some(name), None) => ResourceKind::of_name(name).or_else(|| {
+                wrong.push(unknown_kind(name));
                 None
             }),
             (None, None) => {
@@ -100,7 +100,7 @@ impl Document {
                 None
             }
         };
-        let Metadata { name, namespace, labels, annotations, resource_version, .. } = written.metadata;
+        let ResourceMetadata { name, namespace, labels, annotations, resource_version, .. } = written.metadata;
         let name = name.unwrap_or_default();
         check_name("metadata.name", &name, &mut wrong);
         if name == "watch" || RESERVED.contains(&name.as_str()) {
@@ -122,9 +122,9 @@ impl Document {
         if spec.is_none() {
             wrong.push("spec: is missing; write an object".to_owned());
         }
-        match (sort, spec) {
-            (Some(sort), Some(spec)) if wrong.is_empty() => {
-                Ok(Document { sort, name, namespace, labels, annotations, version, spec })
+        match (kind, spec) {
+            (Some(kind), Some(spec)) if wrong.is_empty() => {
+                Ok(ResourceDocument { kind, name, namespace, labels, annotations, version, spec })
             }
             (_, _) => Err(wrong),
         }
@@ -235,7 +235,7 @@ impl Resource {
         }
         let shown = Shown {
             api_version: API_VERSION,
-            kind: self.sort.kind(),
+            kind: self.kind.name(),
             metadata: ShownMetadata {
                 name: &self.name,
                 namespace: &self.namespace,
@@ -257,7 +257,7 @@ impl Resource {
     }
 }
 
-impl Document {
+impl ResourceDocument {
     pub fn namespace(&self) -> &str {
         self.namespace.as_deref().unwrap_or(NAMESPACE)
     }
@@ -268,14 +268,14 @@ mod tests {
     use super::*;
 
     fn wrong(text: &str) -> String {
-        Document::read(text, None).unwrap_err().join("\n")
+        ResourceDocument::read(text, None).unwrap_err().join("\n")
     }
 
     #[test]
     fn a_document_is_read_in_orlojs_form_and_its_spec_kept_as_it_is_written() {
         let text = r#"{"apiVersion":"orloj.dev/v1","kind":"AgentSystem","metadata":{"name":"a","labels":{"x":"y"},
             "resourceVersion":"7","generation":3,"createdAt":"x"},"spec":{"z":1,"a":2},"status":{"phase":"Ready"}}"#;
-        let read = Document::read(text, Some(Sort::AgentSystem)).unwrap();
+        let read = ResourceDocument::read(text, Some(ResourceKind::AgentSystem)).unwrap();
         assert_eq!((read.name.as_str(), read.namespace(), read.version), ("a", "default", Some(7)));
         assert_eq!(read.spec.text(), r#"{"z":1,"a":2}"#, "nodes follow the order they were written in");
     }
@@ -300,8 +300,10 @@ mod tests {
         assert!(wrong(r#"{"kind":"Agent","metadata":{"name":"watch"},"spec":{}}"#).contains("is an address"));
         assert!(wrong("{} {}").contains("trailing"));
         assert!(wrong(&format!(r#"{{"kind":"{}"}}"#, "x".repeat(DOCUMENT_BYTES))).contains("larger than"));
-        let elsewhere =
-            Document::read(r#"{"kind":"Agent","metadata":{"name":"a"},"spec":{}}"#, Some(Sort::AgentSystem));
+        let elsewhere = ResourceDocument::read(
+            r#"{"kind":"Agent","metadata":{"name":"a"},"spec":{}}"#,
+            Some(ResourceKind::AgentSystem),
+        );
         assert!(elsewhere.unwrap_err()[0].contains("this address is for kind AgentSystem"));
     }
 }

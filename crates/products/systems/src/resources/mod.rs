@@ -2,19 +2,19 @@
 //!
 //! A resource is a document in Orloj's form ([`Resource`]). Those that were made are records of the store; a record of its
 //! own counts every change, and its number is the `resourceVersion`. What a resource *means* only the binary knows: it
-//! checks a change as it checks its config, builds the agents, has the change kept ([`Shelf::keep`]), puts it in force and
-//! shows it ([`Shelf::show`]), in this order. A front only asks for it ([`Shelf::ask`]).
+//! checks a change as it checks its config, builds the agents, has the change kept ([`ResourceRegistry::keep`]), puts it in force and
+//! shows it ([`ResourceRegistry::show`]), in this order. A front only asks for it ([`ResourceRegistry::ask`]).
 //!
 //! | room | what |
 //! |---|---|
 //! | [`document`] | a resource as it is written and shown |
 //! | [`selector`] | which labels are wanted |
-//! | [`shelf`] | all there are, how they change, and who watches |
+//! | [`registry`] | all there are, how they change, and who watches |
 
 pub mod document;
+pub mod registry;
 pub(crate) mod rest;
 pub mod selector;
-pub mod shelf;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,9 +24,11 @@ use gateway::admin::append_audit;
 use model::{Fault, Json, Time};
 use serde_json::json;
 
-pub use document::Document;
+pub use document::ResourceDocument;
+pub use registry::{
+    ChangeOutcome, ChangePlan, PendingChange, ResourceRegistry, ResourceWrite, StoredResources, WriteRequest, load,
+};
 pub use selector::Selector;
-pub use shelf::{Ask, Change, Draft, Loaded, Refusal, Shelf, Verb, Write, load};
 
 pub const API_VERSION: &str = "orloj.dev/v1";
 /// The namespace of whoever names none.
@@ -36,7 +38,7 @@ pub const ORIGIN: &str = "rialto.dev/origin";
 /// What a system does, as Orloj annotates it.
 pub const DESCRIPTION: &str = "orloj.dev/description";
 
-/// Resources of one sort.
+/// Resources of one kind.
 pub const MOST: usize = 1_000;
 /// A document, in bytes.
 pub const DOCUMENT_BYTES: usize = 256 << 10;
@@ -46,37 +48,37 @@ pub const LABEL_BYTES: usize = 256;
 pub const ANNOTATION_BYTES: usize = 16 << 10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Sort {
+pub enum ResourceKind {
     AgentSystem,
     Agent,
 }
 
-impl Sort {
-    pub const ALL: [Sort; 2] = [Sort::Agent, Sort::AgentSystem];
+impl ResourceKind {
+    pub const ALL: [ResourceKind; 2] = [ResourceKind::Agent, ResourceKind::AgentSystem];
 
-    pub fn kind(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
-            Sort::AgentSystem => "AgentSystem",
-            Sort::Agent => "Agent",
+            ResourceKind::AgentSystem => "AgentSystem",
+            ResourceKind::Agent => "Agent",
         }
     }
 
     /// As paths have it.
     pub fn plural(self) -> &'static str {
         match self {
-            Sort::AgentSystem => "agent-systems",
-            Sort::Agent => "agents",
+            ResourceKind::AgentSystem => "agent-systems",
+            ResourceKind::Agent => "agents",
         }
     }
 
-    pub fn of_kind(kind: &str) -> Option<Sort> {
-        Sort::ALL.into_iter().find(|sort| sort.kind() == kind)
+    pub fn of_name(name: &str) -> Option<ResourceKind> {
+        ResourceKind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
     pub(crate) fn record(self) -> &'static str {
         match self {
-            Sort::AgentSystem => "orloj/agent-system",
-            Sort::Agent => "orloj/agent",
+            ResourceKind::AgentSystem => "orloj/agent-system",
+            ResourceKind::Agent => "orloj/agent",
         }
     }
 }
@@ -102,7 +104,7 @@ impl Origin {
 /// A system or an agent, as a document.
 #[derive(Clone, Debug)]
 pub struct Resource {
-    pub sort: Sort,
+    pub kind: ResourceKind,
     pub name: Arc<str>,
     pub namespace: Arc<str>,
     pub labels: BTreeMap<String, String>,
@@ -121,9 +123,9 @@ pub struct Resource {
 
 impl Resource {
     /// One that nobody made: the config has it.
-    pub fn of_config(sort: Sort, name: &str, spec: Json) -> Resource {
+    pub fn of_config(kind: ResourceKind, name: &str, spec: Json) -> Resource {
         Resource {
-            sort,
+            kind,
             name: name.into(),
             namespace: NAMESPACE.into(),
             labels: BTreeMap::new(),
@@ -137,13 +139,13 @@ impl Resource {
         }
     }
 
-    pub fn key(&self) -> (Sort, Arc<str>) {
-        (self.sort, self.name.clone())
+    pub fn key(&self) -> (ResourceKind, Arc<str>) {
+        (self.kind, self.name.clone())
     }
 
     /// Whether somebody who looks sees the same.
     pub(crate) fn looks_like(&self, other: &Resource) -> bool {
-        self.sort == other.sort
+        self.kind == other.kind
             && self.name == other.name
             && self.namespace == other.namespace
             && self.labels == other.labels
@@ -167,14 +169,14 @@ pub(crate) fn troubled(trouble: model::ports::store::StoreError) -> Fault {
 }
 
 /// Adds a line to the audit log: who changed a resource, and how.
-pub fn audit(folder: &Path, by: &str, verb: Verb, resource: &Resource) {
+pub fn audit(folder: &Path, by: &str, outcome: ChangeOutcome, resource: &Resource) {
     let now = Time(jiff::Timestamp::now().as_millisecond());
     append_audit(
         folder,
         &json!({
             "at": now.to_string(),
-            "what": resource.sort.plural(),
-            "change": verb.name(),
+            "what": resource.kind.plural(),
+            "change": outcome.name(),
             "name": &*resource.name,
             "version": resource.revision,
             "by": by,

@@ -10,7 +10,7 @@ use futures_util::stream::{self, StreamExt as _};
 use model::ports::agent::{Agent, EndState, Restart, Turn};
 use model::{Limits, List, Part, State, Task, TaskId};
 use parking_lot::Mutex;
-use systems::agent::{RunJournal, Step};
+use systems::agent::{RunJournal, RunStep};
 
 use crate::common::{
     Adverbs, House, Manners, Process, Puppet, Shelf, Square, artifacts, aside, at, begin, cancel, ended, history,
@@ -24,7 +24,7 @@ fn system(yaml: serde_json::Value) -> Arc<dyn Agent> {
 fn named(name: &str, written: serde_json::Value) -> Arc<dyn Agent> {
     let system: systems_graph::System = serde_json::from_value(written).unwrap();
     let graph = system.check(|_| true).unwrap();
-    Arc::new(systems::agent::Agent::new(name, &system, graph))
+    Arc::new(systems::agent::SystemAgent::new(name, &system, graph))
 }
 
 /// The agents' runs: by node, by turn id, the number of attempts.
@@ -99,7 +99,7 @@ fn diamond() -> serde_json::Value {
 /// The steps of the task's newest run: `node#visit state`.
 fn steps(task: &Task) -> Vec<String> {
     let journal = RunJournal::of(task);
-    let line = |entry: &systems::agent::Entry| {
+    let line = |entry: &systems::agent::RunEntry| {
         let state = serde_json::to_value(entry.state).unwrap().as_str().unwrap().to_owned();
         entry.visit().map(|visit| format!("{visit} {state}")).unwrap_or(state)
     };
@@ -516,7 +516,7 @@ async fn an_approval_asks_and_goes_on_as_it_was_answered() {
             assert_eq!(states[1..], shown.collect::<Vec<_>>());
             let last = if printed == 1 { "print end" } else { "print sorry" };
             assert!(taken.contains(&last.to_owned()) && taken.len() == 1 + printed, "{taken:?}");
-            assert_eq!(RunJournal::of(&task).0.iter().filter(|entry| entry.state == Step::Approval).count(), 2);
+            assert_eq!(RunJournal::of(&task).0.iter().filter(|entry| entry.state == RunStep::Approval).count(), 2);
             house.kill().await;
         }
     })

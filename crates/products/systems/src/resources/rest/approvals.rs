@@ -8,10 +8,10 @@ use model::{Call, Fault, Json, Message, Part, Role, Send, State, Task, Visibilit
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::Clerk;
+use super::ResourcesContext;
 use super::error::Error;
-use super::tasks::{self, Found, Run, Runs, step};
-use crate::OrlojSystem;
+use super::tasks::{self, FoundRun, RunScopes, RunView, step};
+use crate::ExposedSystem;
 use crate::resources::{API_VERSION, document};
 use web::body::Response;
 
@@ -124,14 +124,14 @@ pub(super) fn pending(task: &Task) -> Option<String> {
 }
 
 impl Approval {
-    fn shown(&self, system: &OrlojSystem, task: &Task) -> Value {
+    fn shown(&self, system: &ExposedSystem, task: &Task) -> Value {
         let mut status = json!({ "phase": self.phase.name() });
         for (name, value) in [("reason", &self.reason), ("decidedBy", &self.decided_by)] {
             if let Some(value) = value {
                 status[name] = json!(value);
             }
         }
-        let run = Run::of(system, task);
+        let run = RunView::of(system, task);
         json!({
             "apiVersion": API_VERSION,
             "kind": "ToolApproval",
@@ -154,38 +154,42 @@ impl Approval {
     }
 }
 
-pub(super) async fn answer(clerk: &Clerk<'_>, path: &[&str], body: Result<Bytes, Fault>) -> Result<Response, Error> {
-    let method = &clerk.head.method;
+pub(super) async fn answer(
+    context: &ResourcesContext<'_>,
+    path: &[&str],
+    body: Result<Bytes, Fault>,
+) -> Result<Response, Error> {
+    let method = &context.head.method;
     let get = method == Method::GET || method == Method::HEAD;
     match path {
         [] if get => {
-            clerk.may_read()?;
-            list(clerk).await
+            context.may_read()?;
+            list(context).await
         }
         [] => Err(Error::method("GET, HEAD")),
         [name] if get => {
-            clerk.may_read()?;
-            let (found, approval) = find(clerk, name).await?;
+            context.may_read()?;
+            let (found, approval) = find(context, name).await?;
             Ok(super::json(approval.shown(&found.system, &found.task).to_string()))
         }
         [_] => Err(Error::method("GET, HEAD")),
         [name, verb @ ("approve" | "deny")] if method == Method::POST => {
-            clerk.may_run()?;
-            let text = clerk.text(&body)?;
-            decide(clerk, name, *verb == "approve", if text.trim().is_empty() { "{}" } else { &text }).await
+            context.may_run()?;
+            let text = context.text(&body)?;
+            decide(context, name, *verb == "approve", if text.trim().is_empty() { "{}" } else { &text }).await
         }
         [_, "approve" | "deny"] => Err(Error::method("POST")),
         [_, ..] => Err(Error::missing("there is nothing at this address")),
     }
 }
 
-async fn list(clerk: &Clerk<'_>) -> Result<Response, Error> {
-    let runs = Runs::of(clerk, &tasks::reads())?;
-    let server = clerk.server;
+async fn list(context: &ResourcesContext<'_>) -> Result<Response, Error> {
+    let runs = RunScopes::of(context, &tasks::reads())?;
+    let server = context.server;
     let mut found = runs.in_state(server, Some(State::InputRequired), WAITING).await.map_err(Error::of)?;
     let recent = runs.in_state(server, None, RECENT).await.map_err(Error::of)?;
     found.extend(recent.into_iter().filter(|(_, task)| task.state() != State::InputRequired));
-    let after = clerk.wanted.after.as_deref();
+    let after = context.query.after.as_deref();
     let mut items: Vec<(String, Value)> = Vec::new();
     for (system, task) in &found {
         items.extend(all(task).iter().map(|one| (one.name.clone(), one.shown(system, task))));
@@ -193,43 +197,43 @@ async fn list(clerk: &Clerk<'_>) -> Result<Response, Error> {
     // By name, so that pages fit together while runs go on.
     items.sort_by(|(a, _), (b, _)| a.cmp(b));
     items.retain(|(name, _)| after.is_none_or(|after| name.as_str() > after));
-    let limit = clerk.wanted.limit();
+    let limit = context.query.limit();
     let next = items.get(limit).and_then(|_| items.get(limit - 1)).map(|(name, _)| name.clone());
     let page = items.into_iter().take(limit).map(|(_, item)| item.to_string()).collect();
     Ok(super::listed("ToolApproval", None, page, next.as_deref()))
 }
 
-async fn find(clerk: &Clerk<'_>, name: &str) -> Result<(Found, Approval), Error> {
+async fn find(context: &ResourcesContext<'_>, name: &str) -> Result<(FoundRun, Approval), Error> {
     let missing = || Error::missing(format!("there is no ToolApproval {name:?}; see GET /orloj/v1/tool-approvals"));
     let (task, _) = name.rsplit_once('-').ok_or_else(missing)?;
-    let found = tasks::find(clerk, task).await.map_err(|_| missing())?;
+    let found = tasks::find(context, task).await.map_err(|_| missing())?;
     let approval = all(&found.task).into_iter().find(|one| one.name == *name).ok_or_else(missing)?;
     Ok((found, approval))
 }
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct Said {
+struct Decision {
     reason: Option<String>,
     /// Who decided, where that is not who calls.
     #[serde(alias = "decidedBy")]
     decided_by: Option<String>,
 }
 
-async fn decide(clerk: &Clerk<'_>, name: &str, approves: bool, text: &str) -> Result<Response, Error> {
-    let said: Said = document::read(text).map_err(|wrong| Error::wrong(vec![wrong]))?;
+async fn decide(context: &ResourcesContext<'_>, name: &str, approves: bool, text: &str) -> Result<Response, Error> {
+    let said: Decision = document::read(text).map_err(|wrong| Error::wrong(vec![wrong]))?;
     for (field, value) in [("reason", &said.reason), ("decided_by", &said.decided_by)] {
         if value.as_ref().is_some_and(|value| value.len() > REASON_BYTES) {
             return Err(Error::wrong(vec![format!("{field}: is longer than {REASON_BYTES} bytes")]));
         }
     }
-    let (found, approval) = find(clerk, name).await?;
+    let (found, approval) = find(context, name).await?;
     let over =
         |phase: Phase| Error::conflict(format!("ToolApproval {name:?} is {} already; nothing changed", phase.name()));
     if approval.phase != Phase::Pending {
         return Err(over(approval.phase));
     }
-    let by = said.decided_by.unwrap_or_else(|| clerk.caller.name.to_string());
+    let by = said.decided_by.unwrap_or_else(|| context.caller.name.to_string());
     let decision = if approves { "approve" } else { "deny" };
     let mut data = json!({ "decision": decision, "decided_by": by });
     if let Some(reason) = &said.reason {
@@ -243,7 +247,7 @@ async fn decide(clerk: &Clerk<'_>, name: &str, approves: bool, text: &str) -> Re
         extensions: Vec::new(),
         references: Vec::new(),
     };
-    let Found { system, mut place, task } = found;
+    let FoundRun { system, mut place, task } = found;
     let send = Send {
         task: Some(task.id.to_string()),
         wait: Wait::Exists,
@@ -253,15 +257,15 @@ async fn decide(clerk: &Clerk<'_>, name: &str, approves: bool, text: &str) -> Re
         ..Send::new(message)
     };
     let call = Call::Send(Box::new(send.clone()));
-    let checked = clerk.desk.place(&clerk.caller, &system, &call, model::Ids::default()).map_err(Error::of)?;
+    let checked = context.systems.place(&context.caller, &system, &call, model::Ids::default()).map_err(Error::of)?;
     place.ids = checked.ids;
-    match clerk.desk.visibility(&system) {
+    match context.systems.visibility(&system) {
         // Everybody's answers have one name, so that they meet.
         Visibility::Tenant | Visibility::Systems => place.caller.name = "orloj-approvals".into(),
         Visibility::Owner | Visibility::Parties => {}
     }
-    clerk.server.engine.send(&place, send).await.map_err(Error::of)?;
-    let (found, now) = find(clerk, name).await?;
+    context.server.engine.send(&place, send).await.map_err(Error::of)?;
+    let (found, now) = find(context, name).await?;
     let wanted = if approves { Phase::Approved } else { Phase::Denied };
     if now.phase != wanted {
         return Err(over(now.phase));

@@ -5,7 +5,7 @@ use http::{HeaderValue, StatusCode};
 use model::{Fault, Kind};
 use serde_json::json;
 
-use super::Refusal;
+use crate::resources::registry;
 use web::response::Rejection;
 
 #[derive(Debug)]
@@ -55,18 +55,18 @@ impl Error {
         Error { retry_after_s: error.retry_after_s, ..no }
     }
 
-    pub(super) fn refused(refusal: Refusal) -> Error {
+    pub(super) fn of_registry(error: registry::Error) -> Error {
         let conflict = |reason, says| Error::new(StatusCode::CONFLICT, reason, says);
-        match refusal {
-            Refusal::Missing(says) => Error::missing(says),
-            Refusal::Exists(says) => conflict("AlreadyExists", says),
-            Refusal::Stale(says) => conflict("Conflict", says),
-            Refusal::InUse(says) => conflict("InUse", says),
-            Refusal::Configured(says) => conflict("Configured", says),
-            Refusal::Full(says) => conflict("LimitReached", says),
-            Refusal::NotAllowed(says) => Error::new(StatusCode::FORBIDDEN, "Forbidden", says),
-            Refusal::Wrong(wrong) => Error::wrong(wrong),
-            Refusal::Fault(fault) => Error::of(fault),
+        match error {
+            registry::Error::Missing(says) => Error::missing(says),
+            registry::Error::Exists(says) => conflict("AlreadyExists", says),
+            registry::Error::Stale(says) => conflict("Conflict", says),
+            registry::Error::InUse(says) => conflict("InUse", says),
+            registry::Error::Configured(says) => conflict("Configured", says),
+            registry::Error::Full(says) => conflict("LimitReached", says),
+            registry::Error::NotAllowed(says) => Error::new(StatusCode::FORBIDDEN, "Forbidden", says),
+            registry::Error::Wrong(wrong) => Error::wrong(wrong),
+            registry::Error::Fault(fault) => Error::of(fault),
         }
     }
 

@@ -21,8 +21,10 @@ use model::{Caller, Fault};
 
 use error::Error;
 
-use crate::orloj::endpoint::{Desk, signed};
-use crate::resources::{Document, Refusal, Resource, Selector, Shelf, Sort, Verb, Write, document};
+use crate::orloj::endpoint::{SystemsContext, signed};
+use crate::resources::{
+    ChangeOutcome, Resource, ResourceDocument, ResourceKind, ResourceRegistry, ResourceWrite, Selector, document,
+};
 use gateway::front::RequestLog;
 use gateway::{Server, callers};
 use web::body::Response;
@@ -36,7 +38,7 @@ const PAGE_MOST: usize = 500;
 /// What an address is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Collection {
-    Resources(Sort),
+    Resources(ResourceKind),
     Tasks,
     Approvals,
 }
@@ -71,25 +73,25 @@ async fn call(
     body: Result<Bytes, Fault>,
     log: &mut RequestLog,
 ) -> Result<Response, Error> {
-    let desk = Desk::open(server, None, head, log).map_err(|error| Error::paced(&error))?;
-    let caller = desk.identified(log).await.map_err(Error::of)?;
-    let Some(shelf) = desk.orloj.resources.as_ref() else {
+    let systems = SystemsContext::open(server, None, head, log).map_err(|error| Error::paced(&error))?;
+    let caller = systems.identified(log).await.map_err(Error::of)?;
+    let Some(registry) = systems.settings.resources.as_ref() else {
         return Err(Error::new(StatusCode::NOT_FOUND, "NotFound", "this server keeps no resources"));
     };
-    let wanted = Wanted::read(head.uri.query().unwrap_or_default())?;
-    let clerk = Clerk { server, desk, shelf, caller, wanted, head, address: log.address };
+    let query = ResourceQuery::read(head.uri.query().unwrap_or_default())?;
+    let context = ResourcesContext { server, systems, registry, caller, query, head, address: log.address };
     let rest = query::decode_segment(rest.trim_end_matches('/')).map_err(Error::of)?;
     let path: Vec<&str> = rest.split('/').skip(1).collect();
     match collection {
-        Collection::Resources(sort) => clerk.resources(sort, &path, body).await,
-        Collection::Tasks => tasks::answer(&clerk, &path, body).await,
-        Collection::Approvals => approvals::answer(&clerk, &path, body).await,
+        Collection::Resources(kind) => context.resources(kind, &path, body).await,
+        Collection::Tasks => tasks::answer(&context, &path, body).await,
+        Collection::Approvals => approvals::answer(&context, &path, body).await,
     }
 }
 
 /// What a query asks for.
 #[derive(Debug, Default)]
-struct Wanted {
+struct ResourceQuery {
     namespace: Option<String>,
     selector: Selector,
     limit: Option<usize>,
@@ -97,28 +99,28 @@ struct Wanted {
     version: Option<String>,
 }
 
-impl Wanted {
-    fn read(text: &str) -> Result<Wanted, Error> {
-        let mut wanted = Wanted::default();
+impl ResourceQuery {
+    fn read(text: &str) -> Result<ResourceQuery, Error> {
+        let mut read = ResourceQuery::default();
         for pair in query::pairs(text) {
             let (name, value) = pair.map_err(Error::of)?;
             let value = value.into_owned();
             match &*name {
-                "namespace" => wanted.namespace = Some(value).filter(|value| !value.is_empty()),
+                "namespace" => read.namespace = Some(value).filter(|value| !value.is_empty()),
                 "labelSelector" => {
-                    wanted.selector = Selector::parse(&value).map_err(|says| Error::wrong(vec![says]))?;
+                    read.selector = Selector::parse(&value).map_err(|says| Error::wrong(vec![says]))?;
                 }
                 "limit" => {
                     let limit = value.parse().ok().filter(|limit| (1..=PAGE_MOST).contains(limit));
                     let says = || Error::wrong(vec![format!("limit: write a number from 1 to {PAGE_MOST}")]);
-                    wanted.limit = Some(limit.ok_or_else(says)?);
+                    read.limit = Some(limit.ok_or_else(says)?);
                 }
-                "after" | "continue" => wanted.after = Some(value).filter(|value| !value.is_empty()),
-                "resourceVersion" => wanted.version = Some(value).filter(|value| !value.is_empty()),
+                "after" | "continue" => read.after = Some(value).filter(|value| !value.is_empty()),
+                "resourceVersion" => read.version = Some(value).filter(|value| !value.is_empty()),
                 _ => {}
             }
         }
-        Ok(wanted)
+        Ok(read)
     }
 
     fn limit(&self) -> usize {
@@ -131,12 +133,12 @@ impl Wanted {
 }
 
 /// Where one request is dealt with.
-struct Clerk<'a> {
+struct ResourcesContext<'a> {
     server: &'a Arc<Server>,
-    desk: Desk<'a>,
-    shelf: &'a Shelf,
+    systems: SystemsContext<'a>,
+    registry: &'a ResourceRegistry,
     caller: Arc<Caller>,
-    wanted: Wanted,
+    query: ResourceQuery,
     head: &'a request::Parts,
     address: IpAddr,
 }
@@ -146,7 +148,7 @@ const READERS: &[&str] = &["reader", "writer", "admin"];
 const WRITERS: &[&str] = &["writer", "admin"];
 const ADMINS: &[&str] = &["admin"];
 
-impl Clerk<'_> {
+impl ResourcesContext<'_> {
     /// Whoever looks.
     fn may_read(&self) -> Result<(), Error> {
         self.may(READERS, "reader")
@@ -176,7 +178,7 @@ impl Clerk<'_> {
     fn may(&self, scopes: &[&str], least: &str) -> Result<(), Error> {
         let caller = &self.caller;
         if !caller.authenticated {
-            if self.desk.asks_for_tokens() {
+            if self.systems.asks_for_tokens() {
                 return Err(Error::unauthenticated("send Authorization: Bearer <token>"));
             }
             return Ok(());
@@ -187,33 +189,38 @@ impl Clerk<'_> {
         Err(forbidden(least))
     }
 
-    async fn resources(&self, sort: Sort, path: &[&str], body: Result<Bytes, Fault>) -> Result<Response, Error> {
+    async fn resources(
+        &self,
+        kind: ResourceKind,
+        path: &[&str],
+        body: Result<Bytes, Fault>,
+    ) -> Result<Response, Error> {
         let method = &self.head.method;
         let get = method == Method::GET || method == Method::HEAD;
         match path {
             [] if get => {
                 self.may_read()?;
-                self.list(sort)
+                self.list(kind)
             }
             [] if method == Method::POST => {
                 self.may_change()?;
-                let document = Document::read(&self.text(&body)?, Some(sort)).map_err(Error::wrong)?;
+                let document = ResourceDocument::read(&self.text(&body)?, Some(kind)).map_err(Error::wrong)?;
                 let document = self.placed(document)?;
-                self.write(Write::Create(document)).await
+                self.write(ResourceWrite::Create(document)).await
             }
             [] => Err(Error::method("GET, HEAD, POST")),
             ["watch"] if get => {
                 self.may_read()?;
-                watch::resources(self, sort)
+                watch::resources(self, kind)
             }
             ["watch"] => Err(Error::method("GET, HEAD")),
             [name] if get => {
                 self.may_read()?;
-                self.get(sort, name)
+                self.get(kind, name)
             }
             [name] if method == Method::PUT => {
                 self.may_change()?;
-                let mut document = Document::read(&self.text(&body)?, Some(sort)).map_err(Error::wrong)?;
+                let mut document = ResourceDocument::read(&self.text(&body)?, Some(kind)).map_err(Error::wrong)?;
                 if document.name != *name {
                     let says = format!("metadata.name: is {:?}, but the address says {name:?}", document.name);
                     return Err(Error::wrong(vec![says]));
@@ -226,17 +233,17 @@ impl Clerk<'_> {
                     return Err(Error::wrong(vec![says]));
                 }
                 document = self.placed(document)?;
-                self.write(Write::Update { document, expect }).await
+                self.write(ResourceWrite::Update { document, expect }).await
             }
             [name] if method == Method::DELETE => {
                 self.may_change()?;
-                self.found(sort, name)?;
-                self.write(Write::Delete { sort, name: (*name).into(), expect: self.expected()? }).await
+                self.found(kind, name)?;
+                self.write(ResourceWrite::Delete { kind, name: (*name).into(), expect: self.expected()? }).await
             }
             [_] => Err(Error::method("GET, HEAD, PUT, DELETE")),
             [name, "status"] if get => {
                 self.may_read()?;
-                self.get(sort, name)
+                self.get(kind, name)
             }
             [_, "status"] => Err(Error::method("GET, HEAD")),
             [_, ..] => Err(Error::missing("there is nothing at this address")),
@@ -244,8 +251,8 @@ impl Clerk<'_> {
     }
 
     /// The namespace that the query names is the document's, too.
-    fn placed(&self, mut document: Document) -> Result<Document, Error> {
-        match (&document.namespace, &self.wanted.namespace) {
+    fn placed(&self, mut document: ResourceDocument) -> Result<ResourceDocument, Error> {
+        match (&document.namespace, &self.query.namespace) {
             (Some(own), Some(asked)) if own != asked => {
                 let says = format!("metadata.namespace: is {own:?}, but the query says {asked:?}");
                 return Err(Error::wrong(vec![says]));
@@ -263,40 +270,38 @@ impl Clerk<'_> {
         Ok(document)
     }
 
-    async fn write(&self, write: Write) -> Result<Response, Error> {
-        let (verb, resource) = self.shelf.ask(write, &self.caller.name).await.map_err(Error::refused)?;
+    async fn write(&self, write: ResourceWrite) -> Result<Response, Error> {
+        let (outcome, resource) = self.registry.ask(write, &self.caller.name).await.map_err(Error::of_registry)?;
         let mut response = shown(&resource);
-        if verb == Verb::Created {
+        if outcome == ChangeOutcome::Created {
             *response.status_mut() = StatusCode::CREATED;
         }
         Ok(response)
     }
 
-    fn found(&self, sort: Sort, name: &str) -> Result<Arc<Resource>, Error> {
-        let found = self.shelf.get(sort, name).filter(|found| self.wanted.admits_namespace(&found.namespace));
+    fn found(&self, kind: ResourceKind, name: &str) -> Result<Arc<Resource>, Error> {
+        let found = self.registry.get(kind, name).filter(|found| self.query.admits_namespace(&found.namespace));
         found.ok_or_else(|| {
-            Error::missing(format!("there is no {} {name:?}; see GET /v1/{}", sort.kind(), sort.plural()))
+            Error::missing(format!("there is no {} {name:?}; see GET /v1/{}", kind.name(), kind.plural()))
         })
     }
 
-    fn get(&self, sort: Sort, name: &str) -> Result<Response, Error> {
-        Ok(shown(&*self.found(sort, name)?))
+    fn get(&self, kind: ResourceKind, name: &str) -> Result<Response, Error> {
+        Ok(shown(&*self.found(kind, name)?))
     }
 
-    fn list(&self, sort: Sort) -> Result<Response, Error> {
-        let (all, version) = self.shelf.list(sort);
-        let limit = self.wanted.limit();
-        let after = self.wanted.after.as_deref().unwrap_or_default();
+    fn list(&self, kind: ResourceKind) -> Result<Response, Error> {
+        let (all, version) = self.registry.list(kind);
+        let limit = self.query.limit();
+        let after = self.query.after.as_deref().unwrap_or_default();
         let mut wanted = all.iter().filter(|one| {
-            &*one.name > after
-                && self.wanted.admits_namespace(&one.namespace)
-                && self.wanted.selector.admits(&one.labels)
+            &*one.name > after && self.query.admits_namespace(&one.namespace) && self.query.selector.admits(&one.labels)
         });
         let page: Vec<&Arc<Resource>> = wanted.by_ref().take(limit).collect();
         let more = wanted.next().is_some();
         let next = page.last().filter(|_| more).map(|last| last.name.to_string());
         let items = page.iter().map(|one| one.shown()).collect();
-        Ok(listed(sort.kind(), Some(&version), items, next.as_deref()))
+        Ok(listed(kind.name(), Some(&version), items, next.as_deref()))
     }
 
     /// The version that `If-Match` names: one, or any.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::orloj::{self, Address};
+use crate::orloj::{self, SystemAddress};
 use bytes::Bytes;
 use engine::SendAnswer;
 use http::{Method, StatusCode};
@@ -16,10 +16,10 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::error::Error;
-use super::{Clerk, watch};
-use crate::OrlojSystem;
+use super::{ResourcesContext, watch};
+use crate::ExposedSystem;
 use crate::orloj::endpoint::{MOUNT, NAMES};
-use crate::resources::{ANNOTATION_BYTES, API_VERSION, LABEL_BYTES, Resource, Sort, document};
+use crate::resources::{ANNOTATION_BYTES, API_VERSION, LABEL_BYTES, Resource, ResourceKind, document};
 use gateway::Server;
 use web::body::{Response, ResponseBody};
 
@@ -31,42 +31,46 @@ const PAGE: u32 = 100;
 /// Messages shown of one run.
 const MESSAGES: usize = 1_000;
 
-pub(super) async fn answer(clerk: &Clerk<'_>, path: &[&str], body: Result<Bytes, Fault>) -> Result<Response, Error> {
-    let method = &clerk.head.method;
+pub(super) async fn answer(
+    context: &ResourcesContext<'_>,
+    path: &[&str],
+    body: Result<Bytes, Fault>,
+) -> Result<Response, Error> {
+    let method = &context.head.method;
     let get = method == Method::GET || method == Method::HEAD;
     match path {
         [] if get => {
-            clerk.may_read()?;
-            list(clerk).await
+            context.may_read()?;
+            list(context).await
         }
         [] if method == Method::POST => {
-            clerk.may_run()?;
-            create(clerk, &clerk.text(&body)?).await
+            context.may_run()?;
+            create(context, &context.text(&body)?).await
         }
         [] => Err(Error::method("GET, HEAD, POST")),
         ["watch"] if get => {
-            clerk.may_read()?;
-            watch::runs(clerk, Runs::of(clerk, &reads())?).await
+            context.may_read()?;
+            watch::runs(context, RunScopes::of(context, &reads())?).await
         }
         ["watch"] => Err(Error::method("GET, HEAD")),
         [name] | [name, "status"] if get => {
-            clerk.may_read()?;
-            let found = find(clerk, name).await?;
-            Ok(super::json(Run::of(&found.system, &found.task).shown(&found.task, true).to_string()))
+            context.may_read()?;
+            let found = find(context, name).await?;
+            Ok(super::json(RunView::of(&found.system, &found.task).shown(&found.task, true).to_string()))
         }
         [name] if method == Method::DELETE => {
-            clerk.may_run()?;
-            delete(clerk, name).await
+            context.may_run()?;
+            delete(context, name).await
         }
         [_] => Err(Error::method("GET, HEAD, DELETE")),
         [name, "messages"] if get => {
-            clerk.may_read()?;
-            let found = find(clerk, name).await?;
+            context.may_read()?;
+            let found = find(context, name).await?;
             Ok(super::json(json!({ "items": messages(&found.task) }).to_string()))
         }
         [name, "logs"] if get => {
-            clerk.may_read()?;
-            let found = find(clerk, name).await?;
+            context.may_read()?;
+            let found = find(context, name).await?;
             Ok(super::json(json!({ "items": logs(&found.task) }).to_string()))
         }
         [_, "status" | "messages" | "logs"] => Err(Error::method("GET, HEAD")),
@@ -80,23 +84,23 @@ pub(super) fn reads() -> Call {
 }
 
 /// The systems whose runs a caller sees, with the places to see them from.
-pub(super) struct Runs(Vec<(OrlojSystem, CallScope)>);
+pub(super) struct RunScopes(Vec<(ExposedSystem, CallScope)>);
 
-impl Runs {
+impl RunScopes {
     /// Every system of the namespace for which the caller may make this call.
-    pub(super) fn of(clerk: &Clerk<'_>, call: &Call) -> Result<Runs, Error> {
-        let (systems, _) = clerk.shelf.list(Sort::AgentSystem);
+    pub(super) fn of(context: &ResourcesContext<'_>, call: &Call) -> Result<RunScopes, Error> {
+        let (systems, _) = context.registry.list(ResourceKind::AgentSystem);
         let systems = systems
             .iter()
-            .filter(|system| system.trouble.is_none() && clerk.wanted.admits_namespace(&system.namespace));
+            .filter(|system| system.trouble.is_none() && context.query.admits_namespace(&system.namespace));
         let mut all = Vec::new();
         for system in systems {
             let system = as_called(system);
-            if let Ok(place) = clerk.desk.place(&clerk.caller, &system, call, Ids::default()) {
+            if let Ok(place) = context.systems.place(&context.caller, &system, call, Ids::default()) {
                 all.push((system, place));
             }
         }
-        Ok(Runs(all))
+        Ok(RunScopes(all))
     }
 
     /// The runs whose status is from `since` on, newest first, at most so many.
@@ -105,7 +109,7 @@ impl Runs {
         server: &Server,
         since: Option<Time>,
         most: usize,
-    ) -> Result<Vec<(OrlojSystem, Arc<Task>)>, Fault> {
+    ) -> Result<Vec<(ExposedSystem, Arc<Task>)>, Fault> {
         self.gather(server, List { since, ..List::default() }, most).await
     }
 
@@ -115,12 +119,12 @@ impl Runs {
         server: &Server,
         state: Option<State>,
         most: usize,
-    ) -> Result<Vec<(OrlojSystem, Arc<Task>)>, Fault> {
+    ) -> Result<Vec<(ExposedSystem, Arc<Task>)>, Fault> {
         self.gather(server, List { state, ..List::default() }, most).await
     }
 
-    async fn gather(&self, server: &Server, list: List, most: usize) -> Result<Vec<(OrlojSystem, Arc<Task>)>, Fault> {
-        let mut all: Vec<(OrlojSystem, Arc<Task>)> = Vec::new();
+    async fn gather(&self, server: &Server, list: List, most: usize) -> Result<Vec<(ExposedSystem, Arc<Task>)>, Fault> {
+        let mut all: Vec<(ExposedSystem, Arc<Task>)> = Vec::new();
         for (system, place) in &self.0 {
             let mut list = List { page_size: Some(PAGE), ..list.clone() };
             let mut of_system = 0;
@@ -141,28 +145,28 @@ impl Runs {
 }
 
 /// A system as the endpoints know it.
-fn as_called(system: &Resource) -> OrlojSystem {
+fn as_called(system: &Resource) -> ExposedSystem {
     let spec = system.spec.to_value();
     let a2a = &spec["a2a"];
     let public = a2a["enabled"] == true && a2a["auth"] == "public";
-    OrlojSystem { name: system.name.clone(), namespace: system.namespace.clone(), public, agents: Vec::new() }
+    ExposedSystem { name: system.name.clone(), namespace: system.namespace.clone(), public, agents: Vec::new() }
 }
 
 /// A run, and where it was found.
-pub(super) struct Found {
-    pub(super) system: OrlojSystem,
+pub(super) struct FoundRun {
+    pub(super) system: ExposedSystem,
     pub(super) place: CallScope,
     pub(super) task: Arc<Task>,
 }
 
 /// A run by its name, by the id its caller chose, or by its own id.
-pub(super) async fn find(clerk: &Clerk<'_>, name: &str) -> Result<Found, Error> {
+pub(super) async fn find(context: &ResourcesContext<'_>, name: &str) -> Result<FoundRun, Error> {
     let call = Call::Get(Get { task: name.to_owned(), history: None });
-    for (system, mut place) in Runs::of(clerk, &call)?.0 {
+    for (system, mut place) in RunScopes::of(context, &call)?.0 {
         for mount in [NAMES, MOUNT] {
             place.mount = mount.into();
-            match clerk.server.engine.get(&place, name).await {
-                Ok(task) => return Ok(Found { system, place, task }),
+            match context.server.engine.get(&place, name).await {
+                Ok(task) => return Ok(FoundRun { system, place, task }),
                 Err(fault) if fault.kind == Kind::TaskNotFound => {}
                 Err(fault) => return Err(Error::of(fault)),
             }
@@ -172,7 +176,7 @@ pub(super) async fn find(clerk: &Clerk<'_>, name: &str) -> Result<Found, Error> 
 }
 
 /// A run as the product shows it.
-pub(super) struct Run {
+pub(super) struct RunView {
     name: String,
     system: Arc<str>,
     namespace: Arc<str>,
@@ -181,14 +185,14 @@ pub(super) struct Run {
     input: Value,
 }
 
-impl Run {
-    pub(super) fn of(system: &OrlojSystem, task: &Task) -> Run {
+impl RunView {
+    pub(super) fn of(system: &ExposedSystem, task: &Task) -> RunView {
         let first = task.history.iter().find(|message| message.role == Role::User);
         let own = first.and_then(|message| message.metadata.as_ref()).map(Json::to_value).unwrap_or_default();
         let own = &own[OWN];
         let texts = |name: &str| BTreeMap::<String, String>::deserialize(&own[name]).unwrap_or_default();
         let (mut labels, mut annotations) = (texts("labels"), texts("annotations"));
-        let address = Address { namespace: &system.namespace, name: &system.name };
+        let address = SystemAddress { namespace: &system.namespace, name: &system.name };
         let name = match task.alias.as_deref() {
             Some(alias) if own["name"] == alias => alias.to_owned(),
             Some(alias) if *task.dialect == *orloj::NAME => {
@@ -203,7 +207,7 @@ impl Run {
         }
         let prompt = || first.map(|message| json!({ "prompt": message.text() })).unwrap_or_else(|| json!({}));
         let input = if own["input"].is_object() { own["input"].clone() } else { prompt() };
-        Run { name, system: system.name.clone(), namespace: system.namespace.clone(), labels, annotations, input }
+        RunView { name, system: system.name.clone(), namespace: system.namespace.clone(), labels, annotations, input }
     }
 
     pub(super) fn name(&self) -> &str {
@@ -342,9 +346,9 @@ fn logs(task: &Task) -> Vec<Value> {
 }
 
 /// System by system, each newest first; `continue` says in which it goes on, and where.
-async fn list(clerk: &Clerk<'_>) -> Result<Response, Error> {
-    let limit = clerk.wanted.limit();
-    let (mut begin, mut token) = match clerk.wanted.after.as_deref() {
+async fn list(context: &ResourcesContext<'_>) -> Result<Response, Error> {
+    let limit = context.query.limit();
+    let (mut begin, mut token) = match context.query.after.as_deref() {
         None => (None, None),
         Some(after) => match after.split_once('~') {
             Some((system, token)) => (Some(system.to_owned()), Some(token.to_owned()).filter(|t| !t.is_empty())),
@@ -354,7 +358,7 @@ async fn list(clerk: &Clerk<'_>) -> Result<Response, Error> {
         },
     };
     let (mut items, mut next) = (Vec::new(), None);
-    let runs = Runs::of(clerk, &reads())?;
+    let runs = RunScopes::of(context, &reads())?;
     for (system, place) in &runs.0 {
         if begin.as_deref().is_some_and(|begin| &*system.name < begin) {
             continue;
@@ -369,10 +373,10 @@ async fn list(clerk: &Clerk<'_>) -> Result<Response, Error> {
             }
             let page_size = u32::try_from(limit - items.len()).unwrap_or(PAGE).min(PAGE);
             let query = List { page_size: Some(page_size), page_token: token.take(), ..List::default() };
-            let page = clerk.server.engine.list(place, &query).await.map_err(Error::of)?;
+            let page = context.server.engine.list(place, &query).await.map_err(Error::of)?;
             for task in &page.tasks {
-                let run = Run::of(system, task);
-                if clerk.wanted.selector.admits(&run.labels) {
+                let run = RunView::of(system, task);
+                if context.query.selector.admits(&run.labels) {
                     items.push(run.shown(task, false).to_string());
                 }
             }
@@ -396,7 +400,7 @@ struct Written {
     #[serde(default)]
     kind: Option<String>,
     #[serde(default)]
-    metadata: document::Metadata,
+    metadata: document::ResourceMetadata,
     spec: Spec,
     #[serde(default, rename = "status")]
     _status: Option<serde::de::IgnoredAny>,
@@ -423,7 +427,7 @@ struct Spec {
     requirements: Option<Value>,
 }
 
-async fn create(clerk: &Clerk<'_>, text: &str) -> Result<Response, Error> {
+async fn create(context: &ResourcesContext<'_>, text: &str) -> Result<Response, Error> {
     let written: Written = document::read(text).map_err(|wrong| Error::wrong(vec![wrong]))?;
     let mut wrong = Vec::new();
     if written.api_version.as_deref().is_some_and(|version| version != API_VERSION) {
@@ -464,12 +468,12 @@ async fn create(clerk: &Clerk<'_>, text: &str) -> Result<Response, Error> {
     if !wrong.is_empty() {
         return Err(Error::wrong(wrong));
     }
-    let asked = written.metadata.namespace.as_deref().or(clerk.wanted.namespace.as_deref());
+    let asked = written.metadata.namespace.as_deref().or(context.query.namespace.as_deref());
     let (in_namespace, target) = match spec.system.split_once('/') {
         Some((namespace, target)) => (Some(namespace), target),
         None => (asked, spec.system.as_str()),
     };
-    let found = clerk.shelf.get(Sort::AgentSystem, target);
+    let found = context.registry.get(ResourceKind::AgentSystem, target);
     let found = found.filter(|system| in_namespace.is_none_or(|namespace| *system.namespace == *namespace));
     let found = found.ok_or_else(|| {
         Error::wrong(vec![format!(
@@ -481,19 +485,19 @@ async fn create(clerk: &Clerk<'_>, text: &str) -> Result<Response, Error> {
         return Err(Error::conflict(format!("AgentSystem {target:?} is not served now: {trouble}")));
     }
     let system = as_called(&found);
-    if find(clerk, &name).await.is_ok() {
+    if find(context, &name).await.is_ok() {
         return Err(taken(&name));
     }
     let message = said(&name, &spec, &labels, &annotations);
     let send = Send { alias: Some(name.clone()), wait: Wait::Exists, history: Some(0), ..Send::new(message) };
-    let address = Address { namespace: &system.namespace, name: &system.name };
+    let address = SystemAddress { namespace: &system.namespace, name: &system.name };
     let ids =
         Ids { again: Again::Refuse, also: Some((NAMES.into(), address.task_name(&name).into())), ..Ids::default() };
     let call = Call::Send(Box::new(send.clone()));
-    let place = clerk.desk.place(&clerk.caller, &system, &call, ids).map_err(Error::of)?;
-    match clerk.server.engine.send(&place, send).await {
+    let place = context.systems.place(&context.caller, &system, &call, ids).map_err(Error::of)?;
+    match context.server.engine.send(&place, send).await {
         Ok(SendAnswer::Task(task)) => {
-            let mut response = super::json(Run::of(&system, &task).shown(&task, true).to_string());
+            let mut response = super::json(RunView::of(&system, &task).shown(&task, true).to_string());
             *response.status_mut() = StatusCode::CREATED;
             Ok(response)
         }
@@ -535,22 +539,25 @@ fn said(name: &str, spec: &Spec, labels: &BTreeMap<String, String>, annotations:
 }
 
 /// Cancels a run that goes on, and removes it.
-async fn delete(clerk: &Clerk<'_>, name: &str) -> Result<Response, Error> {
-    let Found { system, place, task } = find(clerk, name).await?;
+async fn delete(context: &ResourcesContext<'_>, name: &str) -> Result<Response, Error> {
+    let FoundRun { system, place, task } = find(context, name).await?;
     let id = task.id;
     let cancel = Cancel { task: id.to_string(), metadata: Some(Json::from_value(&json!({ "reason": "deleted" }))) };
     // What is done to it must be allowed, too.
-    clerk.desk.place(&clerk.caller, &system, &Call::Cancel(cancel.clone()), Ids::default()).map_err(Error::of)?;
+    context
+        .systems
+        .place(&context.caller, &system, &Call::Cancel(cancel.clone()), Ids::default())
+        .map_err(Error::of)?;
     if !task.core.is_settled() {
-        match clerk.server.engine.cancel(&place, cancel).await {
+        match context.server.engine.cancel(&place, cancel).await {
             Ok(_) => {}
             // It ended by itself.
             Err(fault) if matches!(fault.kind, Kind::TaskNotCancelable | Kind::TaskNotFound) => {}
             Err(fault) => return Err(Error::of(fault)),
         }
     }
-    clerk.server.engine.purge(id).await.map_err(Error::of)?;
-    clerk.server.cache.forget(id);
+    context.server.engine.purge(id).await.map_err(Error::of)?;
+    context.server.cache.forget(id);
     let mut response = Response::new(ResponseBody::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
     Ok(response)

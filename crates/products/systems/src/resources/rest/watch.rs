@@ -15,10 +15,10 @@ use http::header::CONNECTION;
 use model::{TaskId, Time};
 
 use super::error::Error;
-use super::tasks::{self, Runs};
-use super::{Clerk, Wanted};
-use crate::resources::Sort;
-use crate::resources::shelf::{Event, Happened, Watcher};
+use super::tasks::{self, RunScopes};
+use super::{ResourceQuery, ResourcesContext};
+use crate::resources::ResourceKind;
+use crate::resources::registry::{ResourceEvent, ResourceEventKind, ResourceWatcher};
 use gateway::Server;
 use web::body::Response;
 use web::concurrency::ConcurrencyPermit;
@@ -38,47 +38,51 @@ const HEARTBEAT: &[u8] = b": heartbeat\n\n";
 const EXPIRED: &str =
     "what has happened since is not known any more; list again, and watch from the resourceVersion of that list";
 
-/// Follows the resources of a sort.
-pub(super) fn resources(clerk: &Clerk<'_>, sort: Sort) -> Result<Response, Error> {
-    let header = last_event_id(&clerk.head.headers).and_then(Result::ok);
-    let from = header.or(clerk.wanted.version.as_deref());
-    let seat = seat(clerk)?;
+/// Follows the resources of a kind.
+pub(super) fn resources(context: &ResourcesContext<'_>, kind: ResourceKind) -> Result<Response, Error> {
+    let header = last_event_id(&context.head.headers).and_then(Result::ok);
+    let from = header.or(context.query.version.as_deref());
+    let seat = seat(context)?;
     let full = || {
         Error::new(http::StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", "too many watch already; try again later")
     };
-    let watcher = clerk.shelf.watch(sort, from).map_err(|()| full())?.ok_or_else(|| Error::gone(EXPIRED))?;
-    let feed = Feed { watcher, wanted: Kept::of(&clerk.wanted) };
-    let heartbeat = Duration::from_millis(clerk.server.settings.heartbeat_ms);
+    let watcher = context.registry.watch(kind, from).map_err(|()| full())?.ok_or_else(|| Error::gone(EXPIRED))?;
+    let feed = ResourceFeed { watcher, filter: WatchFilter::of(&context.query) };
+    let heartbeat = Duration::from_millis(context.server.settings.heartbeat_ms);
     Ok(respond(
-        clerk,
-        EventStream::new(feed, clerk.server.metrics.streams.clone()).heartbeat(heartbeat, HEARTBEAT),
+        context,
+        EventStream::new(feed, context.server.metrics.streams.clone()).heartbeat(heartbeat, HEARTBEAT),
         seat,
     ))
 }
 
-fn seat(clerk: &Clerk<'_>) -> Result<Option<ConcurrencyPermit>, Error> {
-    let throttle = clerk.server.throttle.as_ref();
-    let seat = throttle.map(|throttle| throttle.stream(&clerk.caller, clerk.address)).transpose();
+fn seat(context: &ResourcesContext<'_>) -> Result<Option<ConcurrencyPermit>, Error> {
+    let throttle = context.server.throttle.as_ref();
+    let seat = throttle.map(|throttle| throttle.stream(&context.caller, context.address)).transpose();
     Ok(seat.map_err(Error::of)?.flatten())
 }
 
-fn respond<S: EventSource>(clerk: &Clerk<'_>, stream: EventStream<S>, permit: Option<ConcurrencyPermit>) -> Response {
+fn respond<S: EventSource>(
+    context: &ResourcesContext<'_>,
+    stream: EventStream<S>,
+    permit: Option<ConcurrencyPermit>,
+) -> Response {
     let mut response = stream.permits([permit, None]).respond();
-    if clerk.head.version == Version::HTTP_11 {
+    if context.head.version == Version::HTTP_11 {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("keep-alive"));
     }
     response
 }
 
 /// What of a query goes on to count.
-struct Kept {
+struct WatchFilter {
     namespace: Option<String>,
     selector: crate::resources::Selector,
 }
 
-impl Kept {
-    fn of(wanted: &Wanted) -> Kept {
-        Kept { namespace: wanted.namespace.clone(), selector: wanted.selector.clone() }
+impl WatchFilter {
+    fn of(query: &ResourceQuery) -> WatchFilter {
+        WatchFilter { namespace: query.namespace.clone(), selector: query.selector.clone() }
     }
 
     fn admits(&self, namespace: &str, labels: &std::collections::BTreeMap<String, String>) -> bool {
@@ -86,24 +90,24 @@ impl Kept {
     }
 }
 
-struct Feed {
-    watcher: Watcher,
-    wanted: Kept,
+struct ResourceFeed {
+    watcher: ResourceWatcher,
+    filter: WatchFilter,
 }
 
-impl EventSource for Feed {
-    type Item = Event;
+impl EventSource for ResourceFeed {
+    type Item = ResourceEvent;
 
-    async fn next(&mut self) -> Option<Event> {
+    async fn next(&mut self) -> Option<ResourceEvent> {
         loop {
             let event = self.watcher.next().await?;
-            if self.wanted.admits(&event.resource.namespace, &event.resource.labels) {
+            if self.filter.admits(&event.resource.namespace, &event.resource.labels) {
                 return Some(event);
             }
         }
     }
 
-    async fn write(&mut self, piece: &mut Vec<u8>, event: Option<Event>) -> io::Result<Flow> {
+    async fn write(&mut self, piece: &mut Vec<u8>, event: Option<ResourceEvent>) -> io::Result<Flow> {
         match event {
             Some(event) => {
                 let frame = frame(Some(&event.token), name(event.happened), &event.resource.shown());
@@ -119,11 +123,11 @@ impl EventSource for Feed {
     }
 }
 
-fn name(happened: Happened) -> &'static str {
+fn name(happened: ResourceEventKind) -> &'static str {
     match happened {
-        Happened::Added => "ADDED",
-        Happened::Modified => "MODIFIED",
-        Happened::Deleted => "DELETED",
+        ResourceEventKind::Added => "ADDED",
+        ResourceEventKind::Modified => "MODIFIED",
+        ResourceEventKind::Deleted => "DELETED",
     }
 }
 
@@ -134,31 +138,31 @@ fn frame(id: Option<&str>, what: &str, object: &str) -> Bytes {
 }
 
 /// Follows runs.
-pub(super) async fn runs(clerk: &Clerk<'_>, runs: Runs) -> Result<Response, Error> {
-    if clerk.wanted.version.is_some() || has_last_event_id(&clerk.head.headers) {
+pub(super) async fn runs(context: &ResourcesContext<'_>, runs: RunScopes) -> Result<Response, Error> {
+    if context.query.version.is_some() || has_last_event_id(&context.head.headers) {
         return Err(Error::gone(
             "runs cannot be watched from a version on; watch again without one, it begins with what is there",
         ));
     }
-    let seat = seat(clerk)?;
+    let seat = seat(context)?;
     let feed = RunFeed {
-        server: clerk.server.clone(),
+        server: context.server.clone(),
         runs,
-        wanted: Kept::of(&clerk.wanted),
+        filter: WatchFilter::of(&context.query),
         known: HashMap::new(),
         order: VecDeque::new(),
         ready: VecDeque::new(),
         since: None,
-        heartbeat: Duration::from_millis(clerk.server.settings.heartbeat_ms),
+        heartbeat: Duration::from_millis(context.server.settings.heartbeat_ms),
         said: tokio::time::Instant::now(),
     };
-    Ok(respond(clerk, EventStream::new(feed, clerk.server.metrics.streams.clone()), seat))
+    Ok(respond(context, EventStream::new(feed, context.server.metrics.streams.clone()), seat))
 }
 
 struct RunFeed {
     server: Arc<Server>,
-    runs: Runs,
-    wanted: Kept,
+    runs: RunScopes,
+    filter: WatchFilter,
     /// What was told of each run: the length of its log, and the run as it was shown.
     known: HashMap<TaskId, (u64, String)>,
     order: VecDeque<TaskId>,
@@ -220,8 +224,8 @@ impl RunFeed {
                 Some(_) => "MODIFIED",
                 None => "ADDED",
             };
-            let run = tasks::Run::of(&system, &task);
-            if !self.wanted.admits(&system.namespace, &run.labels) {
+            let run = tasks::RunView::of(&system, &task);
+            if !self.filter.admits(&system.namespace, &run.labels) {
                 continue;
             }
             let shown = run.shown(&task, false).to_string();

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::{Document, MOST, Origin, Resource, Sort, troubled};
+use super::{MOST, Origin, Resource, ResourceDocument, ResourceKind, troubled};
 use web::concurrency::{ConcurrencyLimit, ConcurrencyPermit};
 
 /// The record that counts changes.
@@ -35,7 +35,7 @@ const AGAIN: usize = 5;
 
 /// What is kept of a resource.
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct ResourceRecord {
     v: u8,
     namespace: Arc<str>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -50,14 +50,14 @@ struct Kept {
 
 /// The number of the last change, and what nobody else would write.
 #[derive(Default, Serialize, Deserialize)]
-struct Count {
+struct RevisionRecord {
     revision: u64,
     by: String,
 }
 
 /// What a store has.
 #[derive(Clone, Debug, Default)]
-pub struct Loaded {
+pub struct StoredResources {
     pub revision: u64,
     /// Of the record that counts, as the store has it.
     version: u64,
@@ -71,20 +71,20 @@ pub async fn revision(store: &Arc<dyn Store>) -> Result<u64, Fault> {
 
 async fn count(store: &Arc<dyn Store>) -> Result<(u64, u64), Fault> {
     let Some(record) = store.record(REVISION.into(), NOW.into()).await.map_err(troubled)? else { return Ok((0, 0)) };
-    let count: Count = serde_json::from_slice(&record.body).map_err(Fault::internal)?;
+    let count: RevisionRecord = serde_json::from_slice(&record.body).map_err(Fault::internal)?;
     Ok((count.revision, record.version))
 }
 
 /// Everything a store has, as it was at one moment.
-pub async fn load(store: &Arc<dyn Store>) -> Result<Loaded, Fault> {
+pub async fn load(store: &Arc<dyn Store>) -> Result<StoredResources, Fault> {
     let mut before = count(store).await?;
     for _ in 0..AGAIN {
         let mut made = Vec::new();
-        for sort in Sort::ALL {
+        for kind in ResourceKind::ALL {
             let mut after = None;
             loop {
                 let query = RecordQuery {
-                    kind: sort.record().into(),
+                    kind: kind.record().into(),
                     list: ALL.into(),
                     after: after.take(),
                     skip: 0,
@@ -94,10 +94,10 @@ pub async fn load(store: &Arc<dyn Store>) -> Result<Loaded, Fault> {
                 let page = store.records(query).await.map_err(troubled)?;
                 for (record, rank) in &page.records {
                     after = Some((*rank, record.key.clone()));
-                    match serde_json::from_slice::<Kept>(&record.body) {
-                        Ok(kept) => made.push(resource(sort, record.key.clone(), kept)),
+                    match serde_json::from_slice::<ResourceRecord>(&record.body) {
+                        Ok(kept) => made.push(resource(kind, record.key.clone(), kept)),
                         Err(error) => {
-                            tracing::error!(%error, name = &*record.key, "a kept {} cannot be read", sort.kind());
+                            tracing::error!(%error, name = &*record.key, "a kept {} cannot be read", kind.name());
                         }
                     }
                 }
@@ -109,17 +109,17 @@ pub async fn load(store: &Arc<dyn Store>) -> Result<Loaded, Fault> {
         let now = count(store).await?;
         if now == before {
             made.sort_by_key(Resource::key);
-            return Ok(Loaded { revision: now.0, version: now.1, made });
+            return Ok(StoredResources { revision: now.0, version: now.1, made });
         }
         before = now;
     }
     Err(Fault::new(model::Kind::Unavailable, "the resources change faster than they can be read; try again shortly"))
 }
 
-fn resource(sort: Sort, name: Arc<str>, kept: Kept) -> Resource {
-    let Kept { v: _, namespace, labels, annotations, generation, created_at, revision, spec } = kept;
+fn resource(kind: ResourceKind, name: Arc<str>, kept: ResourceRecord) -> Resource {
+    let ResourceRecord { v: _, namespace, labels, annotations, generation, created_at, revision, spec } = kept;
     Resource {
-        sort,
+        kind,
         name,
         namespace,
         labels,
@@ -135,18 +135,18 @@ fn resource(sort: Sort, name: Arc<str>, kept: Kept) -> Resource {
 
 /// What somebody wants done.
 #[derive(Clone, Debug)]
-pub enum Write {
+pub enum ResourceWrite {
     /// There is none of its name.
-    Create(Document),
+    Create(ResourceDocument),
     /// There is one, of the version that the document or `expect` names if they do.
     Update {
-        document: Document,
+        document: ResourceDocument,
         expect: Option<u64>,
     },
     /// Whether there is one or not.
-    Apply(Document),
+    Apply(ResourceDocument),
     Delete {
-        sort: Sort,
+        kind: ResourceKind,
         name: Arc<str>,
         expect: Option<u64>,
     },
@@ -154,36 +154,36 @@ pub enum Write {
 
 /// A wish, and where to tell what came of it.
 #[derive(Debug)]
-pub struct Ask {
-    pub write: Write,
+pub struct WriteRequest {
+    pub write: ResourceWrite,
     /// Whose wish it is, for the audit.
     pub by: Arc<str>,
-    pub answer: oneshot::Sender<Result<(Verb, Arc<Resource>), Refusal>>,
+    pub answer: oneshot::Sender<Result<(ChangeOutcome, Arc<Resource>), Error>>,
 }
 
 /// What became of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verb {
+pub enum ChangeOutcome {
     Created,
     Configured,
     Unchanged,
     Deleted,
 }
 
-impl Verb {
+impl ChangeOutcome {
     pub fn name(self) -> &'static str {
         match self {
-            Verb::Created => "created",
-            Verb::Configured => "configured",
-            Verb::Unchanged => "unchanged",
-            Verb::Deleted => "deleted",
+            ChangeOutcome::Created => "created",
+            ChangeOutcome::Configured => "configured",
+            ChangeOutcome::Unchanged => "unchanged",
+            ChangeOutcome::Deleted => "deleted",
         }
     }
 }
 
 /// Why nothing happened, for the person who asked.
 #[derive(Debug)]
-pub enum Refusal {
+pub enum Error {
     Missing(String),
     Exists(String),
     /// It has changed since.
@@ -199,40 +199,40 @@ pub enum Refusal {
     Fault(Fault),
 }
 
-impl From<Fault> for Refusal {
-    fn from(fault: Fault) -> Refusal {
-        Refusal::Fault(fault)
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Error {
+        Error::Fault(fault)
     }
 }
 
-impl Refusal {
+impl Error {
     /// In words.
     pub fn says(&self) -> String {
         match self {
-            Refusal::Missing(says)
-            | Refusal::Exists(says)
-            | Refusal::Stale(says)
-            | Refusal::InUse(says)
-            | Refusal::Configured(says)
-            | Refusal::NotAllowed(says)
-            | Refusal::Full(says) => says.clone(),
-            Refusal::Wrong(wrong) => wrong.join("\n"),
-            Refusal::Fault(fault) => fault.message.clone(),
+            Error::Missing(says)
+            | Error::Exists(says)
+            | Error::Stale(says)
+            | Error::InUse(says)
+            | Error::Configured(says)
+            | Error::NotAllowed(says)
+            | Error::Full(says) => says.clone(),
+            Error::Wrong(wrong) => wrong.join("\n"),
+            Error::Fault(fault) => fault.message.clone(),
         }
     }
 }
 
 /// What a wish would change.
 #[derive(Clone, Debug)]
-pub enum Draft {
+pub enum ChangePlan {
     Nothing(Arc<Resource>),
-    Change(Box<Change>),
+    Change(Box<PendingChange>),
 }
 
 /// A change that is not made yet.
 #[derive(Clone, Debug)]
-pub struct Change {
-    pub verb: Verb,
+pub struct PendingChange {
+    pub outcome: ChangeOutcome,
     /// As it will be; as it was, if it is to go.
     pub subject: Arc<Resource>,
     /// All that were made, as they will be.
@@ -244,28 +244,28 @@ pub struct Change {
 
 /// How a resource changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Happened {
+pub(crate) enum ResourceEventKind {
     Added,
     Modified,
     Deleted,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Event {
+pub(crate) struct ResourceEvent {
     /// Its place among all events of this process.
     no: u64,
     revision: u64,
     pub(crate) token: String,
-    pub(crate) happened: Happened,
+    pub(crate) happened: ResourceEventKind,
     pub(crate) resource: Arc<Resource>,
 }
 
 /// All the resources of a server. It outlives the versions of the server.
 #[derive(Clone)]
-pub struct Shelf(Arc<Inner>);
+pub struct ResourceRegistry(Arc<Inner>);
 
 struct Inner {
-    asks: mpsc::Sender<Ask>,
+    asks: mpsc::Sender<WriteRequest>,
     state: RwLock<State>,
     /// The place of the newest event.
     news: watch::Sender<u64>,
@@ -276,35 +276,35 @@ struct Inner {
 struct State {
     revision: u64,
     version: u64,
-    all: BTreeMap<(Sort, Arc<str>), Arc<Resource>>,
+    all: BTreeMap<(ResourceKind, Arc<str>), Arc<Resource>>,
     /// Of what the config has: processes with the same config have the same.
     print: String,
-    log: VecDeque<Event>,
+    log: VecDeque<ResourceEvent>,
     /// What happened after the change of this number is in the log.
     since: u64,
     no: u64,
     shown: bool,
 }
 
-impl fmt::Debug for Shelf {
+impl fmt::Debug for ResourceRegistry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shelf").field("revision", &self.0.state.read().revision).finish_non_exhaustive()
+        f.debug_struct("ResourceRegistry").field("revision", &self.0.state.read().revision).finish_non_exhaustive()
     }
 }
 
-impl Shelf {
-    /// A shelf with nothing on it, and where wishes arrive.
-    pub fn new() -> (Shelf, mpsc::Receiver<Ask>) {
+impl ResourceRegistry {
+    /// A registry with nothing on it, and where wishes arrive.
+    pub fn new() -> (ResourceRegistry, mpsc::Receiver<WriteRequest>) {
         let (asks, asked) = mpsc::channel(64);
         let (news, _) = watch::channel(0);
-        (Shelf(Arc::new(Inner { asks, state: RwLock::default(), news, watching: Arc::default() })), asked)
+        (ResourceRegistry(Arc::new(Inner { asks, state: RwLock::default(), news, watching: Arc::default() })), asked)
     }
 
     /// Has something done, and waits until it is in force.
-    pub async fn ask(&self, write: Write, by: &str) -> Result<(Verb, Arc<Resource>), Refusal> {
+    pub async fn ask(&self, write: ResourceWrite, by: &str) -> Result<(ChangeOutcome, Arc<Resource>), Error> {
         let gone = || Fault::new(model::Kind::Unavailable, "the server is shutting down; try again shortly");
         let (answer, answered) = oneshot::channel();
-        self.0.asks.send(Ask { write, by: by.into(), answer }).await.map_err(|_| gone())?;
+        self.0.asks.send(WriteRequest { write, by: by.into(), answer }).await.map_err(|_| gone())?;
         answered.await.map_err(|_| gone())?
     }
 
@@ -318,51 +318,53 @@ impl Shelf {
         self.0.state.read().revision
     }
 
-    pub fn get(&self, sort: Sort, name: &str) -> Option<Arc<Resource>> {
-        self.0.state.read().all.get(&(sort, name.into())).cloned()
+    pub fn get(&self, kind: ResourceKind, name: &str) -> Option<Arc<Resource>> {
+        self.0.state.read().all.get(&(kind, name.into())).cloned()
     }
 
-    /// Those of a sort by name, and the version of the whole.
-    pub(crate) fn list(&self, sort: Sort) -> (Vec<Arc<Resource>>, String) {
+    /// Those of a kind by name, and the version of the whole.
+    pub(crate) fn list(&self, kind: ResourceKind) -> (Vec<Arc<Resource>>, String) {
         let state = self.0.state.read();
-        let of_sort = state.all.values().filter(|resource| resource.sort == sort);
-        (of_sort.cloned().collect(), state.token())
+        let of_kind = state.all.values().filter(|resource| resource.kind == kind);
+        (of_kind.cloned().collect(), state.token())
     }
 
     /// What a wish would change, as things are now.
-    pub fn draft(&self, write: &Write, now: Time) -> Result<Draft, Refusal> {
+    pub fn draft(&self, write: &ResourceWrite, now: Time) -> Result<ChangePlan, Error> {
         let state = self.0.state.read();
-        let (sort, name) = match write {
-            Write::Create(document) | Write::Update { document, .. } | Write::Apply(document) => {
-                (document.sort, Arc::from(document.name.as_str()))
-            }
-            Write::Delete { sort, name, .. } => (*sort, name.clone()),
+        let (kind, name) = match write {
+            ResourceWrite::Create(document)
+            | ResourceWrite::Update { document, .. }
+            | ResourceWrite::Apply(document) => (document.kind, Arc::from(document.name.as_str())),
+            ResourceWrite::Delete { kind, name, .. } => (*kind, name.clone()),
         };
-        let known = state.all.get(&(sort, name.clone()));
+        let known = state.all.get(&(kind, name.clone()));
         let missing = || {
-            let plural = sort.plural();
-            Refusal::Missing(format!("there is no {} {name:?}; see GET /v1/{plural}", sort.kind()))
+            let plural = kind.plural();
+            Error::Missing(format!("there is no {} {name:?}; see GET /v1/{plural}", kind.name()))
         };
         if let Some(known) = known.filter(|known| known.origin == Origin::Config) {
             return Err(match write {
-                Write::Create(_) => Refusal::Exists(taken(known)),
-                Write::Update { .. } | Write::Apply(_) | Write::Delete { .. } => Refusal::Configured(taken(known)),
+                ResourceWrite::Create(_) => Error::Exists(taken(known)),
+                ResourceWrite::Update { .. } | ResourceWrite::Apply(_) | ResourceWrite::Delete { .. } => {
+                    Error::Configured(taken(known))
+                }
             });
         }
         let (document, expect) = match write {
-            Write::Create(document) => {
+            ResourceWrite::Create(document) => {
                 if known.is_some() {
-                    let says = format!("there is a {} {name:?} already; update it with PUT", sort.kind());
-                    return Err(Refusal::Exists(says));
+                    let says = format!("there is a {} {name:?} already; update it with PUT", kind.name());
+                    return Err(Error::Exists(says));
                 }
                 (Some(document), None)
             }
-            Write::Update { document, expect } => {
+            ResourceWrite::Update { document, expect } => {
                 known.ok_or_else(missing)?;
                 (Some(document), expect.or(document.version))
             }
-            Write::Apply(document) => (Some(document), document.version.filter(|_| known.is_some())),
-            Write::Delete { expect, .. } => {
+            ResourceWrite::Apply(document) => (Some(document), document.version.filter(|_| known.is_some())),
+            ResourceWrite::Delete { expect, .. } => {
                 known.ok_or_else(missing)?;
                 (None, *expect)
             }
@@ -370,53 +372,53 @@ impl Shelf {
         if let (Some(expected), Some(known)) = (expect, known)
             && expected != known.revision
         {
-            return Err(Refusal::Stale(format!(
+            return Err(Error::Stale(format!(
                 "{} {name:?} has changed since: it is of version {} now, not {expected}; get it again, make your change \
                  to that, and send it with the new version",
-                sort.kind(),
+                kind.name(),
                 known.revision
             )));
         }
-        let other = match sort {
-            Sort::AgentSystem => Sort::Agent,
-            Sort::Agent => Sort::AgentSystem,
+        let other = match kind {
+            ResourceKind::AgentSystem => ResourceKind::Agent,
+            ResourceKind::Agent => ResourceKind::AgentSystem,
         };
         if let (None, Some(other)) = (known, state.all.get(&(other, name.clone()))) {
             let says = format!("{name:?} is the name of {} here, too; choose another name", described(other));
-            return Err(Refusal::Exists(says));
+            return Err(Error::Exists(says));
         }
         let revision = state.revision + 1;
-        let (verb, subject) = match (document, known) {
-            (None, Some(known)) => (Verb::Deleted, known.clone()),
+        let (outcome, subject) = match (document, known) {
+            (None, Some(known)) => (ChangeOutcome::Deleted, known.clone()),
             (None, None) => return Err(missing()),
             (Some(document), known) => {
                 if let Some(known) = known
                     && is_same(known, document)
                 {
-                    return Ok(Draft::Nothing(known.clone()));
+                    return Ok(ChangePlan::Nothing(known.clone()));
                 }
                 if known.is_none()
-                    && state.all.values().filter(|one| one.sort == sort && one.origin == Origin::Made).count() >= MOST
+                    && state.all.values().filter(|one| one.kind == kind && one.origin == Origin::Made).count() >= MOST
                 {
-                    let says = format!("there are {MOST} of kind {} already; delete one first", sort.kind());
-                    return Err(Refusal::Full(says));
+                    let says = format!("there are {MOST} of kind {} already; delete one first", kind.name());
+                    return Err(Error::Full(says));
                 }
-                let verb = if known.is_some() { Verb::Configured } else { Verb::Created };
-                (verb, Arc::new(made(document, known.map(|known| &**known), revision, now)))
+                let outcome = if known.is_some() { ChangeOutcome::Configured } else { ChangeOutcome::Created };
+                (outcome, Arc::new(made(document, known.map(|known| &**known), revision, now)))
             }
         };
         let others = state.all.values().filter(|one| one.origin == Origin::Made && one.key() != subject.key()).cloned();
         let mut made: Vec<_> = others.collect();
-        if verb != Verb::Deleted {
+        if outcome != ChangeOutcome::Deleted {
             made.push(subject.clone());
         }
         made.sort_by_key(|one| one.key());
-        Ok(Draft::Change(Box::new(Change { verb, subject, made, revision, version: state.version })))
+        Ok(ChangePlan::Change(Box::new(PendingChange { outcome, subject, made, revision, version: state.version })))
     }
 
     /// Keeps a change. `false` if another process was faster: then everything is to be read again.
-    pub async fn keep(&self, engine: &Engine, change: &Change) -> Result<bool, Fault> {
-        let count = Count { revision: change.revision, by: uuid::Uuid::now_v7().to_string() };
+    pub async fn keep(&self, engine: &Engine, change: &PendingChange) -> Result<bool, Fault> {
+        let count = RevisionRecord { revision: change.revision, by: uuid::Uuid::now_v7().to_string() };
         let expect = if change.version == 0 { Expect::Absent } else { Expect::Version(change.version) };
         // First, because it is what nobody else would write.
         let counted = RecordChange::Put {
@@ -427,14 +429,14 @@ impl Shelf {
             lists: Vec::new(),
         };
         let subject = &change.subject;
-        let (kind, key) = (Arc::from(subject.sort.record()), subject.name.clone());
-        let changed = match change.verb {
-            Verb::Deleted => RecordChange::Remove { kind, key, expect: Expect::Any },
-            Verb::Created | Verb::Configured | Verb::Unchanged => RecordChange::Put {
+        let (kind, key) = (Arc::from(subject.kind.record()), subject.name.clone());
+        let changed = match change.outcome {
+            ChangeOutcome::Deleted => RecordChange::Remove { kind, key, expect: Expect::Any },
+            ChangeOutcome::Created | ChangeOutcome::Configured | ChangeOutcome::Unchanged => RecordChange::Put {
                 kind,
                 key,
                 expect: Expect::Any,
-                body: bytes(&Kept {
+                body: bytes(&ResourceRecord {
                     v: 1,
                     namespace: subject.namespace.clone(),
                     labels: subject.labels.clone(),
@@ -455,14 +457,14 @@ impl Shelf {
     }
 
     /// The version that a change which was kept has made of the whole.
-    pub fn after(change: &Change) -> Loaded {
-        Loaded { revision: change.revision, version: change.version + 1, made: Vec::new() }
+    pub fn after(change: &PendingChange) -> StoredResources {
+        StoredResources { revision: change.revision, version: change.version + 1, made: Vec::new() }
     }
 
     /// From now on these are all there are: those of the config and those that were made. Of the same name only the first
     /// is shown: the config's.
-    pub fn show(&self, at: &Loaded, resources: impl IntoIterator<Item = Arc<Resource>>) {
-        let mut all: BTreeMap<(Sort, Arc<str>), Arc<Resource>> = BTreeMap::new();
+    pub fn show(&self, at: &StoredResources, resources: impl IntoIterator<Item = Arc<Resource>>) {
+        let mut all: BTreeMap<(ResourceKind, Arc<str>), Arc<Resource>> = BTreeMap::new();
         for resource in resources {
             all.entry(resource.key()).or_insert(resource);
         }
@@ -484,21 +486,21 @@ impl Shelf {
             let mut events = Vec::new();
             for (key, resource) in &state.all {
                 match before.get(key) {
-                    None => events.push((number(resource), Happened::Added, resource.clone())),
+                    None => events.push((number(resource), ResourceEventKind::Added, resource.clone())),
                     Some(old) if !old.looks_like(resource) => {
-                        events.push((number(resource), Happened::Modified, resource.clone()));
+                        events.push((number(resource), ResourceEventKind::Modified, resource.clone()));
                     }
                     Some(_) => {}
                 }
             }
             let gone = before.iter().filter(|(key, _)| !state.all.contains_key(*key));
-            events.extend(gone.map(|(_, resource)| (at.revision, Happened::Deleted, resource.clone())));
+            events.extend(gone.map(|(_, resource)| (at.revision, ResourceEventKind::Deleted, resource.clone())));
             events.sort_by_key(|(revision, _, _)| *revision);
             for (revision, happened, resource) in events {
                 state.no += 1;
                 let token = format!("{revision}-{}", state.print);
                 let no = state.no;
-                state.log.push_back(Event { no, revision, token, happened, resource });
+                state.log.push_back(ResourceEvent { no, revision, token, happened, resource });
             }
             while state.log.len() > REMEMBERED {
                 if let Some(gone) = state.log.pop_front() {
@@ -511,9 +513,9 @@ impl Shelf {
         self.0.news.send_replace(no);
     }
 
-    /// Follows the resources of a sort: what is there, unless `from` says what is known already; then what happens. `None`
+    /// Follows the resources of a kind: what is there, unless `from` says what is known already; then what happens. `None`
     /// if that is too long ago; an error if there are too many who follow.
-    pub(crate) fn watch(&self, sort: Sort, from: Option<&str>) -> Result<Option<Watcher>, ()> {
+    pub(crate) fn watch(&self, kind: ResourceKind, from: Option<&str>) -> Result<Option<ResourceWatcher>, ()> {
         let seat = ConcurrencyLimit::take(&self.0.watching, 0, WATCHERS).ok_or(())?;
         let state = self.0.state.read();
         let (mut ready, seen) = (
@@ -528,13 +530,20 @@ impl Shelf {
         );
         if from.is_none() {
             let token = state.token();
-            for resource in state.all.values().filter(|resource| resource.sort == sort) {
+            for resource in state.all.values().filter(|resource| resource.kind == kind) {
                 let (no, revision, token, resource) = (0, resource.revision, token.clone(), resource.clone());
-                ready.push_back(Event { no, revision, token, happened: Happened::Added, resource });
+                ready.push_back(ResourceEvent { no, revision, token, happened: ResourceEventKind::Added, resource });
             }
         }
         drop(state);
-        Ok(Some(Watcher { shelf: self.clone(), sort, seen, ready, news: self.0.news.subscribe(), _seat: seat }))
+        Ok(Some(ResourceWatcher {
+            registry: self.clone(),
+            kind,
+            seen,
+            ready,
+            news: self.0.news.subscribe(),
+            _seat: seat,
+        }))
     }
 }
 
@@ -559,30 +568,30 @@ impl State {
     }
 }
 
-/// Somebody who follows the resources of a sort.
-pub(crate) struct Watcher {
-    shelf: Shelf,
-    sort: Sort,
+/// Somebody who follows the resources of a kind.
+pub(crate) struct ResourceWatcher {
+    registry: ResourceRegistry,
+    kind: ResourceKind,
     seen: u64,
-    ready: VecDeque<Event>,
+    ready: VecDeque<ResourceEvent>,
     news: watch::Receiver<u64>,
     _seat: ConcurrencyPermit,
 }
 
-impl Watcher {
+impl ResourceWatcher {
     /// The next event; `None` if so much has happened meanwhile that some of it is forgotten.
-    pub(crate) async fn next(&mut self) -> Option<Event> {
+    pub(crate) async fn next(&mut self) -> Option<ResourceEvent> {
         loop {
             if let Some(event) = self.ready.pop_front() {
                 return Some(event);
             }
             self.news.borrow_and_update();
             {
-                let state = self.shelf.0.state.read();
+                let state = self.registry.0.state.read();
                 if state.log.front().is_some_and(|oldest| oldest.no > self.seen + 1) {
                     return None;
                 }
-                let new = state.log.iter().filter(|event| event.no > self.seen && event.resource.sort == self.sort);
+                let new = state.log.iter().filter(|event| event.no > self.seen && event.resource.kind == self.kind);
                 self.ready.extend(new.cloned());
                 self.seen = state.no;
             }
@@ -593,7 +602,7 @@ impl Watcher {
     }
 }
 
-fn is_same(known: &Resource, document: &Document) -> bool {
+fn is_same(known: &Resource, document: &ResourceDocument) -> bool {
     *known.namespace == *namespace_of(document, Some(known))
         && known.labels == document.labels
         && known.annotations == document.annotations
@@ -618,14 +627,14 @@ fn order_of(text: &str) -> String {
 }
 
 /// Who names no namespace leaves it as it is.
-fn namespace_of<'a>(document: &'a Document, known: Option<&'a Resource>) -> &'a str {
+fn namespace_of<'a>(document: &'a ResourceDocument, known: Option<&'a Resource>) -> &'a str {
     document.namespace.as_deref().or(known.map(|known| &*known.namespace)).unwrap_or(super::NAMESPACE)
 }
 
-fn made(document: &Document, known: Option<&Resource>, revision: u64, now: Time) -> Resource {
+fn made(document: &ResourceDocument, known: Option<&Resource>, revision: u64, now: Time) -> Resource {
     let same = known.is_some_and(|known| order_of(known.spec.text()) == order_of(document.spec.text()));
     Resource {
-        sort: document.sort,
+        kind: document.kind,
         name: document.name.as_str().into(),
         namespace: namespace_of(document, known).into(),
         labels: document.labels.clone(),
@@ -641,8 +650,8 @@ fn made(document: &Document, known: Option<&Resource>, revision: u64, now: Time)
 
 fn described(resource: &Resource) -> String {
     match resource.origin {
-        Origin::Config => format!("a configured {}", resource.sort.kind()),
-        Origin::Made => format!("a {}", resource.sort.kind()),
+        Origin::Config => format!("a configured {}", resource.kind.name()),
+        Origin::Made => format!("a {}", resource.kind.name()),
     }
 }
 
@@ -650,7 +659,7 @@ fn described(resource: &Resource) -> String {
 fn taken(known: &Resource) -> String {
     format!(
         "{} {:?} comes from the server's config; change it there and reload, or choose another name",
-        known.sort.kind(),
+        known.kind.name(),
         known.name
     )
 }
@@ -660,5 +669,5 @@ fn bytes(value: &impl Serialize) -> Result<Bytes, Fault> {
 }
 
 #[cfg(test)]
-#[path = "shelf_tests.rs"]
+#[path = "registry_tests.rs"]
 mod tests;
