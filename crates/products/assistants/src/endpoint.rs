@@ -1,11 +1,10 @@
-//! LangSmith's endpoint: an assistant at `/langgraph/a2a/{assistant}` and, by its id, at `/a2a/{assistant}`, as strict as the
-//! product.
+//! LangSmith's endpoint: an assistant at `/langgraph/a2a/{assistant}` and at `/a2a/{assistant}`.
 //!
-//! The second address is the one that the product documents. The generations of A2A share it: a request that states a version
-//! or has a method that the product lacks is theirs ([`is_owner`]), and a cancel works there.
+//! The second address is the one that the product documents. The versions of A2A share it: a request that states a version,
+//! or whose method the product lacks, is answered by the gateway's own front ([`is_owner`]). A cancel works there.
 //!
-//! The envelope, the order of the checks and the statuses are the dialect's ([`crate::langgraph`]); here the assistant is
-//! found, and a message is sorted: the answer to a question its task asks, or the next run on the thread.
+//! The envelope, the order of the checks and the statuses are in [`crate::langgraph`]. The endpoint finds the assistant, and
+//! relates a message to its task: it answers the task's question, or begins the next run on the thread.
 
 use std::sync::Arc;
 
@@ -30,17 +29,17 @@ use gateway::mount::Mounted;
 use web::body::Response;
 use web::response::json;
 
-/// Where a request came in.
+/// The address of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AssistantAddress {
     /// Below `/langgraph`.
     Own,
-    /// `/a2a/{assistant}`, which the generations of A2A share.
+    /// `/a2a/{assistant}`, which the versions of A2A share.
     Shared,
 }
 
-/// Whether a request at the shared address is the product's. It states no version of A2A; it names the product's dialect, or
-/// none and one of the product's methods, or is no request at all.
+/// Whether the product answers a request at the shared address, which states no version of A2A. It does if the request names
+/// the product's dialect; if it names no dialect, and its method is one of the product's; or if it cannot be parsed.
 pub(crate) fn is_owner(server: &Server, head: &request::Parts, body: &Bytes) -> bool {
     if let Some(dialect) = head.headers.get(&A2A_DIALECT) {
         return dialect == langgraph::NAME || dialect == langgraph::CURRENT_NAME;
@@ -56,7 +55,7 @@ pub(crate) fn is_owner(server: &Server, head: &request::Parts, body: &Bytes) -> 
     }
 }
 
-/// An assistant as a path names it.
+/// Answers a request to the assistant in a path.
 pub(crate) async fn answer(
     server: &Arc<Server>,
     assistant: &str,
@@ -72,7 +71,7 @@ pub(crate) async fn answer(
     }
     let body = match body.and_then(|body| scan::scan(&body, server.engine.limits().json_depth).map(|_| body.clone())) {
         Ok(body) => body,
-        // What is not JSON is refused in the product's own words.
+        // A body that is not JSON is refused by `envelope::read`, in the product's words.
         Err(fault) if fault.kind == Kind::Parse => Bytes::from_static(b"{"),
         Err(fault) => return refuse(profile, &OwnedId::NULL, &fault, Operation::Unknown, log),
     };
@@ -144,7 +143,7 @@ async fn call(
     };
     let decode::AssistantCall { call, context, resume } =
         decode::decode(profile, request, takes_text, cancel, server.engine.limits())?;
-    // The documented table has one line for every cancel, because none works there.
+    // The documented profile has one error for every cancel, because none works there.
     *operation = match (&call, cancel) {
         (Call::Cancel(_), decode::Cancels::Work) => Operation::Unknown,
         (call, decode::Cancels::Work | decode::Cancels::Refused) => Operation::from(call),
@@ -169,7 +168,8 @@ async fn call(
     Ok(response)
 }
 
-/// A task that is named must be one of the thread that is named; and a message for it is an answer, or the next run.
+/// Relates a call to the task that it names. The task must be on the thread that is named. A message for it is an answer to
+/// its question, or begins the next run on the thread.
 async fn sort(
     asked: &CallContext<'_>,
     profile: LangGraphProfile,
@@ -208,10 +208,10 @@ async fn sort(
             return Err(Fault::new(Kind::TaskSettled, "A terminal task cannot accept another message"));
         }
         (false, Resume::Maybe | Resume::No, LangGraphProfile::Current) => {}
-        // The page says that the task is ignored: the message is simply the thread's next.
+        // The product's page says that the task is ignored: the message is the next of the thread.
         (false, Resume::Maybe | Resume::No, LangGraphProfile::Documented) => send.task = None,
     }
-    // The thread is the task's own; it need not be said twice.
+    // The thread follows from the task.
     if send.task.is_some() {
         send.context = None;
     }
@@ -225,7 +225,7 @@ fn is_over(state: State) -> bool {
     }
 }
 
-/// A missing task is named as the caller named it.
+/// The fault with the product's message, which has the id of the task as in the request.
 fn named(fault: Fault, request: &AssistantRequest) -> Fault {
     let text = |value: &serde_json::Value, name: &str| value.get(name).and_then(|v| v.as_str()).map(str::to_owned);
     match fault.kind {
@@ -247,12 +247,12 @@ fn find<'s>(server: &'s Server, assistant: &str) -> Option<&'s Mounted> {
     server.mounts.agent_by_id(assistant.parse().ok()?)
 }
 
-/// Whether an assistant reads text: its input has `messages`, the product would say.
+/// Whether an assistant reads text. In the product's terms, its input schema has `messages`.
 fn takes_text(agent: &agent::Profile) -> bool {
     agent.input_modes.iter().any(|mode| matches!(mode.as_str(), "*/*" | "text/*" | "text/plain" | "text"))
 }
 
-/// The newer servers show the card to a GET; to everything else there is no such verb.
+/// The current profile answers a GET with the card; all other verbs are not allowed.
 fn other_verb(server: &Arc<Server>, profile: LangGraphProfile, assistant: &str, head: &request::Parts) -> Response {
     let get = head.method == Method::GET || head.method == Method::HEAD;
     if get && profile == LangGraphProfile::Current {
@@ -263,7 +263,7 @@ fn other_verb(server: &Arc<Server>, profile: LangGraphProfile, assistant: &str, 
     response
 }
 
-/// The card of the assistant that the query names.
+/// The card of the assistant in the query.
 pub(crate) fn card_by_query(server: &Arc<Server>, head: &request::Parts) -> Response {
     let named = head.uri.query().and_then(|text| query::value(text, "assistant_id").ok().flatten());
     assistant_card(server, named.as_deref(), head)

@@ -28,7 +28,7 @@ impl AssistantsService {
         AssistantsService { profile }
     }
 
-    /// The profile of the endpoint, where it is served.
+    /// The profile of the endpoint; `None` if the product is not served.
     pub(crate) fn profile(server: &Server) -> Option<LangGraphProfile> {
         server.product::<AssistantsService>().map(|service| service.profile)
     }
@@ -46,7 +46,7 @@ impl ProductService for AssistantsService {
         }
     }
 
-    /// An id that no assistant has is refused in the product's form.
+    /// An unknown assistant id is refused in the product's form.
     fn unknown_agent<'a>(&'a self, name: &'a str) -> Option<Box<dyn ProductEndpoint + 'a>> {
         name.parse::<Uuid>().ok()?;
         Some(Box::new(AssistantsEndpoint::Assistant(name)))
@@ -63,7 +63,7 @@ impl ProductService for AssistantsService {
         is_owner.then(|| Box::new(AssistantsEndpoint::Shared(id)) as Box<dyn ProductEndpoint + 'a>)
     }
 
-    /// The query of a card's address may name an assistant.
+    /// A request for a card can name an assistant in its query.
     fn card<'a>(&'a self, request: CardRequest<'a>) -> Option<BoxFuture<'a, Option<Response>>> {
         let CardRequest { server, head, .. } = request;
         let is_named = head.uri.query().is_some_and(|query| query.contains("assistant_id="));
@@ -94,7 +94,7 @@ impl ProductEndpoint for AssistantsEndpoint<'_> {
             let (AssistantsEndpoint::Assistant(id) | AssistantsEndpoint::Shared(id)) = self else { return Ok(()) };
             match id.parse().ok().and_then(|id| server.mounts.agent_by_id(id)) {
                 Some(mounted) => at_mount(server, mounted, head).await,
-                // Only a caller who is let in learns that the assistant does not exist.
+                // Without access a caller does not learn whether the assistant exists.
                 None => {
                     let caller = server.callers.identify(&head.headers).await?;
                     let closed = server.callers.required() && !caller.authenticated;

@@ -48,7 +48,7 @@ pub fn graph_request(system: String, task: Option<String>) -> Result<AdminReques
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ApplyArguments {
-    /// In JSON.
+    /// A document in JSON.
     document: Secret,
 }
 
@@ -57,7 +57,7 @@ pub fn apply_request(document: Secret) -> Result<AdminRequest, serde_json::Error
     Ok(AdminRequest::Product(&COMMANDS[1], serde_json::to_value(ApplyArguments { document })?))
 }
 
-/// So many children of a task are looked at.
+/// The most children of a task that are read.
 const CHILDREN: usize = 10_000;
 const PAGE: u32 = 100;
 
@@ -106,7 +106,7 @@ async fn apply(context: &AdminContext<'_>, arguments: Value) -> Result<Value, Fa
     Ok(json!({ "plural": resource.kind.plural(), "name": &*resource.name, "outcome": outcome.name() }))
 }
 
-/// The system of this name among these agents. A fault says which there are.
+/// The system of this name among these agents. A fault lists the names of all systems.
 pub fn find<'a>(agents: &'a [Arc<dyn Agent>], system: &str) -> Result<&'a Arc<dyn Agent>, Fault> {
     let is_system = |agent: &&Arc<dyn Agent>| agent.picture(None).is_some();
     let named = agents.iter().find(|agent| *agent.profile().name == *system);

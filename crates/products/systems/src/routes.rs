@@ -28,7 +28,7 @@ pub struct SystemsService {
 }
 
 impl SystemsService {
-    /// The service that takes the place of `before`: what callers have used of their limits stays used.
+    /// The service that replaces `before`, with its rate limiter and concurrency limits.
     pub fn new(settings: SystemsSettings, before: Option<&SystemsService>) -> SystemsService {
         let state = SystemsState::new(&settings, before.map(|before| &before.state));
         SystemsService { settings, state }
@@ -81,7 +81,7 @@ impl ProductService for SystemsService {
     }
 }
 
-/// The addresses that systems share with the default agent.
+/// The addresses that systems share with the default agent: `/a2a`.
 pub struct SystemsAddress;
 
 impl SharedAddress for SystemsAddress {
@@ -97,7 +97,7 @@ impl SharedAddress for SystemsAddress {
         crate::orloj::NAME
     }
 
-    /// A token that only the systems' endpoints know.
+    /// A token that is valid at the systems' endpoints only.
     fn by_headers(&self, server: &Server, headers: &HeaderMap) -> bool {
         orloj::is_token(server, headers)
     }
@@ -130,21 +130,21 @@ impl SharedAddress for SystemsAddress {
 
 #[derive(Debug)]
 enum SystemsEndpoint<'a> {
-    /// With the system that the path names.
+    /// The system in the path, if any.
     JsonRpc(Option<&'a str>),
     Card(Option<&'a str>),
     Registry,
-    /// With the path below the collection.
+    /// The collection, and the path below it.
     Resources(Collection, &'a str),
 }
 
-/// The endpoint for a path; `Some(None)` where nothing is there, although the path is below the product's mount.
+/// The endpoint of a path. `Some(None)`: the path is below the product's mount, but has no endpoint.
 fn route(path: &str) -> Option<Option<SystemsEndpoint<'_>>> {
     match path.strip_prefix("/orloj") {
         Some("/a2a" | "/a2a/") => Some(Some(SystemsEndpoint::JsonRpc(None))),
         Some(CARD | OLD_CARD) => Some(Some(SystemsEndpoint::Card(None))),
         Some(below) if below.starts_with('/') => Some(systems(below).or_else(|| runs(below))),
-        // Clients of the product know no mount.
+        // Clients of Orloj use addresses without a mount.
         Some(_) | None => systems(path).map(Some),
     }
 }
@@ -164,14 +164,14 @@ fn systems(path: &str) -> Option<SystemsEndpoint<'_>> {
     let (name, rest) = named.split_at(named.find('/').unwrap_or(named.len()));
     match rest {
         _ if name.is_empty() => None,
-        // Both collections: the second is an older address, at which a system is named, too.
+        // In both collections: `/v1/agents/{name}/a2a` is an older address of a system.
         "/a2a" | "/a2a/" => Some(SystemsEndpoint::JsonRpc(Some(name))),
         CARD | OLD_CARD => Some(SystemsEndpoint::Card(Some(name))),
         _ => Some(resources),
     }
 }
 
-/// Paths below the mount only: at the root `/v1/tasks` is another dialect's.
+/// Paths below the mount only: at the root, `/v1/tasks` belongs to another dialect.
 fn runs(path: &str) -> Option<SystemsEndpoint<'_>> {
     let below = path.strip_prefix("/v1/")?;
     let (collection, rest) = match below.strip_prefix("tasks") {

@@ -1,7 +1,7 @@
-//! Requests into calls, with the product's own words for what is wrong.
+//! Decodes requests into calls. Errors have the product's own messages.
 //!
-//! `contextId` is the thread, a task is a run on it. A text is a message of the conversation; a data part is laid over the
-//! assistant's input, or resumes what the assistant waits for.
+//! `contextId` is the thread, and a task is a run on it. A text part is a message of the conversation. A data part is merged
+//! into the assistant's input, or resumes a run that waits for input.
 
 use model::{Call, Cancel, ContextId, Fault, Get, Json, Kind, Limits, List, Part, Send, State, Wait};
 use serde_json::Value;
@@ -12,37 +12,37 @@ use dialects::kit::pre_v1::{PreV1Decoder, PreV1Form, shapes};
 use dialects::kit::shape;
 use dialects::wire;
 
-/// The most history one may ask for, and what one gets without asking.
+/// The largest `historyLength`, and its default.
 const HISTORY: u32 = 10;
 
-/// What a request asks for, and what has to be true of the task it names.
+/// A decoded request: the call, and conditions on the task that it names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AssistantCall {
     pub call: Call,
-    /// The thread it names, where it names one beside the task.
+    /// The thread that the request names.
     pub context: Option<ContextId>,
     pub resume: Resume,
 }
 
-/// Whether a message is an answer to what a task waits for.
+/// Whether a message answers the question of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resume {
     No,
-    /// A text for a task: an answer if it waits for one, else simply the next message of the thread.
+    /// A text for a task: an answer if the task waits for one, else the next message of the thread.
     Maybe,
-    /// A resume value: an answer, or a mistake.
+    /// A resume value: an answer; it is an error if the task waits for none.
     Must,
 }
 
-/// What becomes of a cancel. The product's page has none that works; its newer servers do, and so does the address that
-/// the generations of A2A share with it.
+/// Whether a cancel works. By the product's documentation it does not; it does in newer deployments, and at the address that
+/// the versions of A2A share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cancels {
     Refused,
     Work,
 }
 
-/// Makes a call of a request. `takes_text` says whether the assistant's input has `messages`.
+/// Decodes a request. `takes_text`: the assistant's input has `messages`.
 pub fn decode(
     profile: LangGraphProfile,
     request: &AssistantRequest,
@@ -82,12 +82,12 @@ pub fn decode(
     }
 }
 
-/// The wires of this dialect are only written with; its requests are read here.
+/// In place of a decoder in the wires of this dialect, which only encode.
 pub(crate) fn unused(method: &str, _params: Option<&RawValue>, _limits: &Limits) -> Result<wire::Decoded, Fault> {
     Err(Fault::new(Kind::MethodNotFound, format!("Method not found: {}", shape::shortened(method, 64))))
 }
 
-/// What is wrong with a message before anybody looks at the assistant.
+/// Checks a message before the assistant is looked up.
 pub fn check(profile: LangGraphProfile, request: &AssistantRequest) -> Result<(), Fault> {
     if !super::envelope::is_send(&request.method) {
         return Ok(());
@@ -166,7 +166,7 @@ fn sent(
     Ok(AssistantCall { context: send.context.clone(), call: call(send), resume })
 }
 
-/// The product has no push notifications, and its cards say so.
+/// Refuses a push config: the product has no push notifications.
 fn no_push(send: &Send) -> Result<(), Fault> {
     match send.push {
         Some(_) => {
@@ -212,7 +212,7 @@ fn check_parts(profile: LangGraphProfile, parts: &[Value], takes_text: bool) -> 
     Ok(())
 }
 
-/// A send in the words of 1.0: the same rules of tasks and threads hold for it.
+/// Decodes a send of 1.0, with the same rules for tasks and threads.
 fn newer_send(request: &AssistantRequest, limits: &Limits) -> Result<AssistantCall, Fault> {
     let decoded = dialects::a2a_v1::decode_rpc(&request.method, request.raw.as_deref(), limits)?;
     let (mut send, stream) = match decoded.call {
@@ -241,7 +241,7 @@ fn get(profile: LangGraphProfile, params: &Value, limits: &Limits) -> Result<Ass
     Ok(AssistantCall { call: Call::Get(Get { task, history }), context, resume: Resume::No })
 }
 
-/// The page requires that a request about a task names its thread.
+/// In the documented profile a request about a task must name its thread.
 fn check_thread(profile: LangGraphProfile, params: &Value) -> Result<(), Fault> {
     let is_named = params.get("contextId").and_then(Value::as_str).is_some_and(|text| !text.is_empty());
     match profile {
@@ -266,7 +266,7 @@ fn named(params: &Value, limits: &Limits) -> Result<(String, Option<ContextId>),
     Ok((task, said.map(|text| ContextId(text.to_owned().into())).or(context)))
 }
 
-/// `<thread>:<run>`, or a bare run.
+/// Splits `<thread>:<run>`, or a run alone.
 fn split(id: &str) -> (String, Option<ContextId>) {
     match id.rsplit_once(':') {
         Some((thread, run)) => (run.to_owned(), Some(ContextId(thread.to_owned().into()))),
@@ -319,7 +319,7 @@ fn list(params: &Value, limits: &Limits) -> Result<Call, Fault> {
     }))
 }
 
-/// A state in either spelling.
+/// A state in the spelling of 0.3 or of 1.0.
 fn state(name: &str) -> Option<State> {
     let bare = name.strip_prefix("TASK_STATE_").unwrap_or(name).to_ascii_lowercase().replace('_', "-");
     Some(match bare.as_str() {

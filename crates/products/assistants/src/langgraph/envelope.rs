@@ -1,7 +1,7 @@
-//! What is a request, and what is said to everything else.
+//! Reads the JSON-RPC envelope of a request, or refuses it.
 //!
-//! The documented profile answers what is no request with HTTP 400 and a plain object; the current one always in the
-//! JSON-RPC envelope. The order of the checks is the product's.
+//! The documented profile refuses with HTTP 400 and a plain object, the current one with a JSON-RPC error. The order of the
+//! checks is the product's.
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::{AssistantRequest, HttpReply, LangGraphProfile};
 use dialects::framing::jsonrpc::{Id, OwnedId};
 
-/// Methods of the documented profile; the current one knows them and those of [`NEWER`].
+/// Methods of the documented profile; the current one also has those of [`NEWER`].
 pub const METHODS: [&str; 4] = ["message/send", "message/stream", "tasks/get", "tasks/cancel"];
 pub const NEWER: [&str; 6] =
     ["SendMessage", "SendStreamingMessage", "GetTask", "CancelTask", "ListTasks", "GetExtendedAgentCard"];
@@ -42,7 +42,7 @@ pub fn read(profile: LangGraphProfile, body: &[u8], accept: Option<&str>) -> Res
         LangGraphProfile::Documented => documented(members, accept),
         LangGraphProfile::Current => current(members, accept),
     }?;
-    // What is opaque stays the very text it was: the checks look at values, the call is made of the text.
+    // The checks use the values; the call is decoded from the text, so that opaque JSON stays as it was sent.
     let text = serde_json::from_slice::<Raw>(body).ok().and_then(|raw| raw.params);
     Ok(AssistantRequest { raw: text, ..request })
 }
@@ -74,7 +74,7 @@ fn documented(mut members: Map<String, Value>, accept: Option<&str>) -> Result<A
                 Err(error(&id, -32601, &format!("Method not found: {}", shortened(&method))))
             }
         }
-        // A response, or a notification: nobody waits for an answer, and nothing is done.
+        // A response or a notification has no answer and no effect.
         (Some(_), false) | (None, true) => Err(HttpReply { status: 202, body: Vec::new() }),
         (None, false) => {
             Err(plain("Invalid message format. Message must be a JSON-RPC request, response, or notification"))
@@ -126,7 +126,7 @@ fn current(mut members: Map<String, Value>, accept: Option<&str>) -> Result<Assi
     Ok(AssistantRequest { id, method, params, raw: None })
 }
 
-/// The product refuses who does not say what it can read, in both profiles by a bare 400.
+/// Checks that `Accept` allows the media type of the answer. Both profiles refuse with 400 and a plain object.
 fn check_accept(method: &str, accept: Option<&str>) -> Result<(), HttpReply> {
     let (wanted, complaint) = if is_stream(method) {
         ("text/event-stream", "Accept header must include text/event-stream for streaming")

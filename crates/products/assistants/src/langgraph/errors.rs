@@ -1,5 +1,4 @@
-//! Faults as the product shows them: code and message in the envelope and nothing more; what HTTP has a word for is said
-//! by its status, with a `detail`.
+//! The product's errors: a JSON-RPC error with code and message only, or an HTTP status with a `detail`.
 
 use model::{Fault, Kind};
 use serde_json::json;
@@ -15,7 +14,7 @@ const fn entry(rpc: i32, http: u16) -> ErrorLine {
 
 pub(crate) fn documented(kind: Kind, operation: Operation) -> ErrorLine {
     match kind {
-        // The product's page has a status for it.
+        // The product's documentation has a status for it.
         Kind::Internal => entry(-32603, 500),
         _ if operation == Operation::Cancel => entry(-32004, 200),
         kind => current(kind, operation),
@@ -45,7 +44,7 @@ pub(crate) fn current(kind: Kind, _operation: Operation) -> ErrorLine {
     }
 }
 
-/// What a fault is answered with.
+/// The answer for a fault.
 pub fn reply(profile: LangGraphProfile, id: &Id<'_>, fault: &Fault, operation: Operation) -> HttpReply {
     let line = match profile {
         LangGraphProfile::Documented => documented(fault.kind, operation),
@@ -57,7 +56,7 @@ pub fn reply(profile: LangGraphProfile, id: &Id<'_>, fault: &Fault, operation: O
     detail(line.http, &fault.message)
 }
 
-/// The shape of the product's REST errors.
+/// An error in the form of the product's REST API.
 pub fn detail(status: u16, message: &str) -> HttpReply {
     HttpReply { status, body: json!({ "detail": message }).to_string().into_bytes() }
 }

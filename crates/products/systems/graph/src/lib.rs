@@ -26,7 +26,6 @@
 //! | [`condition`] | conditions on edges |
 //! | [`check`] | validation of a spec |
 //! | [`graph`] | a validated system |
-//! | [`on_off`] | a setting that is on or off |
 //! | [`run`] | the state machine |
 //! | [`diagram`] | a graph as data |
 

@@ -1,4 +1,4 @@
-//! One turn of a system.
+//! Drives one turn of a system: executes the actions of the run, and applies the events of its child tasks.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::journal::{self, KEY, RunEntry, RunJournal, RunStep, artifact_key, giv
 use agents::delegation::Delegation;
 use agents::emitter::Emitter;
 
-/// First and longest pause before a child task is opened again that was refused for lack of room.
+/// First and longest pause before a child task is opened again that was refused because the engine was full.
 const AGAIN: Duration = Duration::from_millis(20);
 const AGAIN_MOST: Duration = Duration::from_secs(2);
 

@@ -4,7 +4,7 @@ use model::{Artifact, Json, Message, Part, Role, Task, TurnId};
 use serde::{Deserialize, Serialize};
 use systems_graph::{End, NodeEvent, VisitId};
 
-/// The metadata member.
+/// The metadata member with the entry. Stored.
 pub const KEY: &str = "https://rialto.dev/ext/system/v1";
 
 /// One step of a run.

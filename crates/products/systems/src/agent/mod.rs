@@ -6,10 +6,10 @@
 //! log continues a run after a crash, or after the answer to a question: the entries are replayed, and child tasks
 //! that were opened are found by their names. No step depends on another before the log has it.
 //!
-//! * [`Journal`] reads and writes the entries
-//! * `answer` understands approvals
-//! * `work` is one turn over time
-//! * `picture` is the graph for operators, with how a task on it stands
+//! * `journal`: reads and writes the entries
+//! * `answer`: reads the answer to an approval
+//! * `driver`: executes one turn
+//! * `diagram`: the graph for operators, with the status of a task
 //!
 //! The id of a child task is made of its parent's id and its key (run, node, visit): opening it twice is refused by the
 //! store, and no record or alias is needed. A child is in one view, its parent's. An agent that is cut off cannot stop

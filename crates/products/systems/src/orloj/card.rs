@@ -4,37 +4,37 @@ use serde_json::{Value, json};
 
 use super::{NAMESPACE, SystemAddress};
 
-/// What a card tells.
+/// The content of a system's card.
 #[derive(Clone, Debug)]
 pub struct SystemCard<'a> {
     pub system: SystemAddress<'a>,
     pub description: &'a str,
-    /// Where the mount is: what stands before `/v1`.
+    /// The URL before `/v1`.
     pub base: &'a str,
     pub protocol_version: &'a str,
     pub streaming: bool,
     pub push: bool,
-    /// Whether history is shown to who asks for it.
+    /// Whether a request can ask for the history.
     pub history: bool,
-    /// Anybody may call it.
+    /// It can be called without a credential.
     pub public: bool,
     pub skills: Vec<SystemSkill<'a>>,
 }
 
-/// What the agents of a system can do.
+/// A skill of one of the system's agents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SystemSkill<'a> {
     pub name: &'a str,
     pub description: &'a str,
 }
 
-/// An agent elsewhere that systems may be made of.
+/// An agent on another server that can be a node of a system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemoteAgent<'a> {
     pub name: &'a str,
     pub url: &'a str,
     pub protocol_version: &'a str,
-    /// What is known of it; `None` when nothing is.
+    /// From its card; `None` if its card was not read.
     pub description: Option<&'a str>,
 }
 
@@ -42,7 +42,7 @@ pub struct RemoteAgent<'a> {
 const INPUT_MODES: [&str; 1] = ["text/plain"];
 const OUTPUT_MODES: [&str; 2] = ["text/plain", "application/json"];
 
-/// Where a system is called.
+/// The URL of a system's endpoint.
 pub fn url(base: &str, system: &SystemAddress<'_>) -> String {
     let SystemAddress { namespace, name } = system;
     let query = if *namespace == NAMESPACE { String::new() } else { format!("?namespace={namespace}") };
@@ -84,7 +84,7 @@ pub fn card(facts: &SystemCard<'_>) -> Value {
     card
 }
 
-/// All systems that somebody may call, and the agents elsewhere.
+/// The registry: these cards of systems, and the agents on other servers.
 pub fn registry(systems: Vec<Value>, remotes: &[RemoteAgent<'_>]) -> Value {
     let remotes = remotes.iter().map(|remote| {
         let RemoteAgent { name, url, protocol_version, description } = remote;

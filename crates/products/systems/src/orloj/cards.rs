@@ -1,4 +1,4 @@
-//! Cards, and the registry of them all.
+//! Serves the cards of systems, and the registry of all cards.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use gateway::front::RequestLog;
 use web::body::Response;
 use web::response::{json, text};
 
-/// The card of the system that the path names, or of the one there is.
+/// The card of the system in the path, or of the only system.
 pub(crate) fn card(server: &Arc<Server>, named: Option<&str>, head: &request::Parts, log: &mut RequestLog) -> Response {
     (log.operation, log.dialect) = ("card", orloj::NAME);
     let Ok(context) = SystemsContext::open(server, named, head, log) else { return no_card() };
@@ -34,7 +34,7 @@ pub(crate) fn card(server: &Arc<Server>, named: Option<&str>, head: &request::Pa
     }
 }
 
-/// Every card that the caller may see, and the agents elsewhere.
+/// The cards of all systems that the caller may call, and the agents on other servers.
 pub(crate) async fn registry(server: &Arc<Server>, head: &request::Parts, log: &mut RequestLog) -> Response {
     (log.operation, log.dialect) = ("card", orloj::NAME);
     let context = match SystemsContext::open(server, None, head, log) {
@@ -64,7 +64,7 @@ pub(crate) async fn registry(server: &Arc<Server>, head: &request::Parts, log: &
         })
         .collect();
     let mut response = document(&card::registry(systems, &remotes));
-    // It differs by who asks.
+    // It depends on the caller.
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }

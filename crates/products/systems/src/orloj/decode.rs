@@ -1,7 +1,7 @@
-//! Requests into calls, with the product's own words for what is wrong; what exactly it is stands beside them.
+//! Decodes requests into calls. Errors have the product's own messages, with the cause as a detail.
 //!
-//! The caller's `metadata` belongs to the task. Messages have none of their own here, so that is where it is kept: the
-//! first message of a task carries it, and whoever reads the task in another dialect finds it there.
+//! The `metadata` of a request belongs to the task. Messages have no metadata of their own in this dialect, so it is stored
+//! in the metadata of the message, where readers in other dialects find it.
 
 use model::{Call, Cancel, ContextId, Fault, Get, Json, Kind, Limits, Send, Wait};
 use serde_json::Value;
@@ -13,14 +13,14 @@ use dialects::kit::fields::{self, optional_id};
 use dialects::kit::pre_v1::{PreV1Decoder, PreV1Form, shapes};
 use dialects::kit::shape::{self, Int, Name, Object, Text, shape, shortened};
 
-/// What a request asks for, and of which system if it names one.
+/// A decoded request: the call, and the system that its metadata names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecodedCall {
     pub call: Call,
     pub target: Option<SystemTarget>,
 }
 
-/// A system as `metadata` names it.
+/// The name of a system in `metadata`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SystemTarget {
     pub namespace: Option<String>,
@@ -28,7 +28,7 @@ pub struct SystemTarget {
 }
 
 impl SystemTarget {
-    /// `name`, or `namespace/name`.
+    /// Parses `name` or `namespace/name`.
     pub fn parse(text: &str) -> Option<SystemTarget> {
         let (namespace, name) = match text.split_once('/') {
             Some((namespace, name)) => (Some(namespace), name),
@@ -44,7 +44,7 @@ shape! {
         id: Option<Text<'a>> = "id",
         message: Option<shapes::Message<'a>> = "message",
         metadata: Option<Object<'a>> = "metadata",
-        /// Read, and of no effect: what is sent waits for its end, and history is for those who get.
+        /// Accepted without effect: only `tasks/get` returns a history.
         history_length: Option<Int> = "historyLength",
     }
 }
@@ -58,7 +58,7 @@ shape! {
     }
 }
 
-/// Makes a call of a method and its params. A send waits without an end; whoever carries it out knows better.
+/// Decodes a method and its params. A send waits without a limit; the endpoint sets the limit.
 pub fn decode(method: &str, params: Option<&RawValue>, limits: &Limits) -> Result<DecodedCall, Fault> {
     let text = params.map_or("{}", RawValue::get);
     match method {
@@ -75,7 +75,7 @@ pub fn decode(method: &str, params: Option<&RawValue>, limits: &Limits) -> Resul
             let params: TaskParams<'_> = read(text, says)?;
             let task = task_id(params.id, limits, says)?;
             let history = fields::history(params.history_length).map_err(|fault| said(says, fault))?;
-            // Nobody is shown a history without asking.
+            // Without `historyLength` no history is shown.
             let call = Call::Get(Get { task, history: Some(history.unwrap_or(0)) });
             Ok(DecodedCall { call, target: target(&texts(params.metadata, says)?) })
         }
@@ -96,7 +96,7 @@ pub fn decode(method: &str, params: Option<&RawValue>, limits: &Limits) -> Resul
     }
 }
 
-/// The system that the params of a method of 1.0 name, if they do.
+/// The system that the params of a method of A2A 1.0 name.
 pub fn newer_target(params: Option<&RawValue>) -> Option<SystemTarget> {
     let params: Value = serde_json::from_str(params?.get()).ok()?;
     let named = |name: &str| params.get("metadata")?.get(name)?.as_str().and_then(SystemTarget::parse);
@@ -141,7 +141,7 @@ fn read<'a, T: serde::Deserialize<'a>>(text: &'a str, says: &'static str) -> Res
     shape::read(text, "params").map_err(|fault| said(says, fault))
 }
 
-/// The product's words, with what is wrong as a detail.
+/// A fault with the product's message, and the cause as a detail.
 fn said(says: &'static str, fault: Fault) -> Fault {
     Fault { message: says.to_owned(), ..Fault::new(Kind::InvalidParams, "") }.fact("detail", fault.message)
 }
@@ -151,7 +151,7 @@ fn task_id(id: Option<Text<'_>>, limits: &Limits, says: &'static str) -> Result<
     id.ok_or_else(|| Fault::params("id", "task id is required"))
 }
 
-/// Metadata is a map from texts to texts, and nothing else.
+/// Reads metadata, which must be a map of strings.
 fn texts(metadata: Option<Object<'_>>, says: &'static str) -> Result<Vec<(String, String)>, Fault> {
     let Some(Value::Object(map)) = metadata.map(|object| object.to_json().to_value()) else { return Ok(Vec::new()) };
     let text = |(name, value): (String, Value)| match value {
@@ -171,7 +171,7 @@ fn target(metadata: &[(String, String)]) -> Option<SystemTarget> {
     named("agent").or_else(|| named("target"))
 }
 
-/// At most so many bytes, cut between two characters.
+/// At most this many bytes, cut between two characters.
 fn shortened_to(text: &str, bytes: usize) -> &str {
     let end = (0..=bytes.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
     &text[..end.unwrap_or(0)]

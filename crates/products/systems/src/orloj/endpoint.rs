@@ -1,13 +1,12 @@
-//! Orloj's endpoints: systems of agents at `/orloj/a2a`, `/orloj/v1/agent-systems/{name}/a2a`, their older addresses and,
-//! where a request shows that it is one of these, at `/a2a`.
+//! Orloj's JSON-RPC endpoint at `/orloj/a2a`, `/orloj/v1/agent-systems/{name}/a2a`, their older addresses and, for requests
+//! that belong to it, `/a2a`.
 //!
-//! The wire is [`crate::orloj`]'s, and to the engine a system is an agent like any other; here is which system is
-//! meant, who may call it, and what an id means. An id that a caller chooses is the system's: everybody who may call the
-//! system finds the task by it, and by the name that is made of it. Methods of 1.0 at the same addresses are 1.0's.
+//! The endpoint finds the system of a request, checks whether the caller may call it, and maps ids. An id that a caller
+//! chooses belongs to the system: every caller of the system finds the task by it, and by the name derived from it. Methods
+//! of A2A 1.0 at the same addresses are answered by the gateway's own JSON-RPC front.
 //!
-//! * `house`: tokens, the pace of callers, and seats
-//! * `feed`: streams
-//! * `cards`: cards, and the registry of them all
+//! Beside it are `state` with tokens, rate limit and concurrency limits, `feed` with streams, and `cards` with cards and
+//! their registry.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -43,14 +42,15 @@ use web::concurrency::{ConcurrencyLimit, ConcurrencyPermit};
 use web::response::json;
 use web::sse::{EventStream, GaugeGuard};
 
-/// The mount at which ids that callers choose are ids, and the one at which the names made of them are.
+/// The mount under which tasks have the ids that callers chose, and the one under which they have the names derived from
+/// these. Stored.
 pub(crate) const MOUNT: &str = "orloj";
 pub(crate) const NAMES: &str = "orloj/name";
 
-/// What is shown where nobody asks for more.
+/// The view of a task in an answer, unless the request asks for its history.
 pub(crate) const PLAIN: TaskView = TaskView { history: Some(0), artifacts: true };
 
-/// What would stop the endpoints from being served.
+/// Checks that every system exists and that every token is one of these endpoints only.
 pub(crate) fn check(systems: &SystemsSettings, settings: &Settings) -> Result<(), settings::Error> {
     for system in &systems.systems {
         if !settings.agents.contains(&system.name) {
@@ -85,7 +85,7 @@ pub(crate) async fn answer(
     let refuse = |fault: &Fault, id: &Id<'_>, log: &mut RequestLog| {
         log.fault(fault);
         let mut response = respond(&Error::of(fault, Operation::Unknown), id);
-        // A body that never came whole is HTTP's own trouble.
+        // An incomplete body is an error of HTTP.
         if fault.kind == Kind::InvalidRequest && fault.cause.is_some() {
             *response.status_mut() = StatusCode::BAD_REQUEST;
         }
@@ -95,7 +95,7 @@ pub(crate) async fn answer(
         Ok(body) => body,
         Err(fault) => return refuse(&fault, &OwnedId::NULL, log),
     };
-    // It is text: the scan has seen to that.
+    // The scan has checked that it is UTF-8.
     match jsonrpc::read(std::str::from_utf8(&body).unwrap_or_default()) {
         Ok(request) if orloj::is_newer(&request.method) => newer(server, named, head, &request, log).await,
         Ok(request) => answer_to(server, named, head, &request, log).await,
@@ -103,7 +103,7 @@ pub(crate) async fn answer(
     }
 }
 
-/// The answer to a request that was read already.
+/// The answer to a parsed request.
 pub(crate) async fn answer_to(
     server: &Arc<Server>,
     named: Option<&str>,
@@ -114,13 +114,13 @@ pub(crate) async fn answer_to(
     log.dialect = orloj::NAME;
     let mut response = match SystemsContext::open(server, named, head, log) {
         Err(error) => refused(&error, &OwnedId::NULL, log),
-        // Boxed, so that others at a shared address do not carry its weight.
+        // Boxed, so that the futures of other products at a shared address stay small.
         Ok(context) => match Box::pin(context.call(request, log)).await {
             Ok(response) => response,
             Err(error) => refused(&error, &request.id, log),
         },
     };
-    // Nobody waits for it; what HTTP has to say is said all the same.
+    // A notification has no answer, but it has an HTTP status.
     if request.is_notification {
         *response.body_mut() = ResponseBody::empty();
         response.headers_mut().remove(CONTENT_TYPE);
@@ -131,16 +131,15 @@ pub(crate) async fn answer_to(
     response
 }
 
-/// Whether somebody shows a token of these endpoints, good or expired.
+/// Whether the headers have a token of these endpoints, valid or expired.
 pub(crate) fn is_token(server: &Server, headers: &HeaderMap) -> bool {
     SystemsService::of(server).is_some_and(|systems| systems.state.token(headers).is_some())
 }
 
-/// Whether a `tasks/get` or `tasks/cancel` at a shared address is answered here: the agent at that address does not have
-/// the task, and either a system does, or no system does and nothing in the request points to another dialect.
+/// Whether a `tasks/get` or `tasks/cancel` at a shared address is answered here. It is if the agent at that address does not
+/// have the task, and either a system has it, or no system has it and the request states no version of A2A.
 ///
-/// A caller whom the agent would refuse is refused there, whatever the agent has: only a task that a system has is
-/// answered here.
+/// If the agent would refuse the caller, the request is answered here only if a system has the task.
 pub(crate) async fn owns(
     server: &Arc<Server>,
     agent: &Mounted,
@@ -170,7 +169,7 @@ pub(crate) async fn owns(
         && (permitted || server.engine.get(&elsewhere, task).await.is_err())
 }
 
-/// A method of 1.0: what it means is 1.0's, who may call it is ours.
+/// A method of A2A 1.0: access is checked here, and the gateway's own front answers it.
 async fn newer(
     server: &Arc<Server>,
     named: Option<&str>,
@@ -182,7 +181,7 @@ async fn newer(
         Ok(context) => context,
         Err(error) => return refused(&error, &OwnedId::NULL, log),
     };
-    // The caller speaks 1.0, and reads in 1.0 what is wrong with its credential.
+    // An error about the credential has the form of 1.0, too.
     let caller = match context.identified(log).await {
         Ok(caller) => caller,
         Err(fault) => {
@@ -207,19 +206,19 @@ async fn newer(
     }
 }
 
-/// Where one request is dealt with.
+/// One request to the systems' endpoints, with the settings and the state that apply to it.
 pub(crate) struct SystemsContext<'a> {
     server: &'a Arc<Server>,
     state: &'a SystemsState,
     pub(crate) settings: &'a SystemsSettings,
-    /// The system that the path names.
+    /// The system in the path.
     named: Option<&'a str>,
     head: &'a request::Parts,
     pub(crate) namespace: Option<String>,
 }
 
 impl<'a> SystemsContext<'a> {
-    /// Takes the request in, if there have not been too many.
+    /// The context of a request. An error means that the rate limit is exceeded, or that the product is not served.
     pub(crate) fn open(
         server: &'a Arc<Server>,
         named: Option<&'a str>,
@@ -257,13 +256,12 @@ impl<'a> SystemsContext<'a> {
                 self.result(&request.id, system, &task, &view).await
             }
             Call::Cancel(cancel) => self.cancel(&caller, &decoded, cancel, request, log).await,
-            // The dialect has no words for these.
+            // The dialect has no such methods.
             Call::List(_) | Call::Subscribe(_) | Call::Push(_) | Call::ExtendedCard => Err(Error::not_enabled()),
         }
     }
 
-    /// Who is calling, within the limits of calls. Whoever shows a token wants to be somebody: a wrong one is refused
-    /// also where none is needed.
+    /// The caller, within the limits of calls. An invalid token is refused even where none is required.
     pub(crate) async fn who(&self, log: &mut RequestLog) -> Result<Arc<Caller>, Error> {
         let outcome = self.identified(log).await;
         outcome.map_err(|fault| told_of(&fault, Operation::Unknown, log))
@@ -283,7 +281,7 @@ impl<'a> SystemsContext<'a> {
         }
     }
 
-    /// The system that is meant: by the path, by what the request says, or because there is no other.
+    /// The system of a request: the one in the path, the one that the request names, or the only one.
     pub(crate) fn system(
         &self,
         target: Option<&SystemTarget>,
@@ -294,7 +292,7 @@ impl<'a> SystemsContext<'a> {
             let is =
                 |system: &&ExposedSystem| *system.name == *name && namespace.is_none_or(|n| *system.namespace == *n);
             systems.iter().find(is).ok_or_else(|| {
-                // Of systems that are closed nobody is told by accident.
+                // Suggestions do not reveal systems that require a credential.
                 let open = systems.iter().filter(|system| system.public).map(|system| &*system.name);
                 let detail = near::nearest(name, open).map(|name| format!("did you mean {name}?"));
                 Error { detail, ..Error::not_enabled() }
@@ -309,7 +307,7 @@ impl<'a> SystemsContext<'a> {
         self.only().ok_or_else(|| Error::no_target(operation))
     }
 
-    /// The one system of the namespace, if there is one.
+    /// The only system of the namespace; `None` if there are none or several.
     pub(crate) fn only(&self) -> Option<&'a ExposedSystem> {
         let namespace = self.namespace.as_deref().unwrap_or(orloj::NAMESPACE);
         let mut all = self.settings.systems.iter().filter(|system| *system.namespace == *namespace);
@@ -321,12 +319,12 @@ impl<'a> SystemsContext<'a> {
         if !caller.authenticated {
             return system.public || !self.asks_for_tokens();
         }
-        // A token that is bound to some systems is good for no other; one that has to do with none is as good as none.
+        // A token that is bound to systems is valid for these only. Another one counts like no token.
         let bound = caller.scopes.iter().any(|scope| scope.starts_with("system:"));
         caller.is_bound_to(&system.name) || (!bound && system.public)
     }
 
-    /// Whether anybody could show a token.
+    /// Whether any credential exists or is required.
     pub(crate) fn asks_for_tokens(&self) -> bool {
         self.state.asks_for_tokens(self.server)
     }
@@ -335,12 +333,12 @@ impl<'a> SystemsContext<'a> {
         self.server.mounts.agent(&system.name).filter(|mounted| !mounted.retired).ok_or_else(Error::not_enabled)
     }
 
-    /// Who sees the tasks of a system.
+    /// The visibility of a system's tasks.
     pub(crate) fn visibility(&self, system: &ExposedSystem) -> Visibility {
         self.mounted(system).map_or(Visibility::Owner, Mounted::visibility)
     }
 
-    /// The place of a caller who is admitted, if the policy lets it make the call.
+    /// The scope of a call by an admitted caller, if the policy allows the call.
     pub(crate) fn place(
         &self,
         caller: &Caller,
@@ -356,12 +354,12 @@ impl<'a> SystemsContext<'a> {
             None => &caller.tenant,
         };
         let required = mounted.door == Door::Required && !system.public;
-        // What is open to everybody is open to those whose scopes are about something else.
+        // A public system is also open to callers whose scopes do not name it.
         if !system.public {
             self.server.scopes.check(caller, &mounted.agent, call)?;
         }
         let checked = self.server.allows(caller, tenant, &mounted.agent, call, required);
-        // Whoever shows nothing is told that there is nothing, not to show something.
+        // A caller without a credential does not learn that a credential would help.
         checked.map_err(|fault| {
             let kind = if fault.kind == Kind::Unauthenticated { Kind::Forbidden } else { fault.kind };
             Fault { kind, ..fault }
@@ -369,20 +367,20 @@ impl<'a> SystemsContext<'a> {
         let caller = Caller { tenant: tenant.clone(), ..caller.clone() };
         let mut place = mounted.place_in(caller, orloj::NAME);
         place.mount = MOUNT.into();
-        // Who may call a system may read what comes of it.
+        // A caller of a system may read its results.
         if place.reads.is_empty() {
             place.reads.clone_from(&place.views);
         }
         let shared = match mounted.visibility() {
             Visibility::Tenant | Visibility::Systems => true,
-            // What others cannot see they cannot name either.
+            // An id is shared only among callers who see the same tasks.
             Visibility::Owner | Visibility::Parties => false,
         };
         place.ids = Some(Arc::new(Ids { shared, ..ids }));
         Ok(place)
     }
 
-    /// Where a send is made, and to which system.
+    /// The system of a send, and the scope of the call.
     fn addressed(
         &self,
         caller: &Caller,
@@ -435,7 +433,7 @@ impl<'a> SystemsContext<'a> {
         let id = send.alias.clone().unwrap_or_default();
         match self.server.engine.send(&place, send).await {
             Ok(SendAnswer::Task(task)) => self.result(&request.id, system, &task, &PLAIN).await,
-            // Whoever chose an id has a task under it.
+            // A send with an id always opens a task.
             Ok(SendAnswer::Reply(_)) => Err(Error::new(INTERNAL, "failed to create task")),
             Err(fault) => Err(told_of(&fault, operation, log).about(&id)),
         }
@@ -497,7 +495,7 @@ impl<'a> SystemsContext<'a> {
         let call = Cancel { task: task.id.to_string(), metadata: cancel.metadata.clone() };
         let task = match self.server.engine.cancel(&place, call).await {
             Ok(task) => task,
-            // It ended at this very moment.
+            // The task ended meanwhile.
             Err(fault) if fault.kind == Kind::TaskNotCancelable => {
                 let (_, _, task) = self.find(caller, decoded, id).await?;
                 let refused = Error::of_state(id, task.state());
@@ -508,8 +506,8 @@ impl<'a> SystemsContext<'a> {
         self.result(&request.id, system, &task, &PLAIN).await
     }
 
-    /// A task by the id its caller chose, by the name made of that, or by its own id; at the system that is named, else
-    /// wherever the caller may look.
+    /// Finds a task by the id that its caller chose, by the name derived from that id, or by its own id: at the system that
+    /// the request names, else at every system that the caller may call.
     async fn find(
         &self,
         caller: &Caller,
@@ -522,7 +520,7 @@ impl<'a> SystemsContext<'a> {
             let namespace = self.namespace.as_deref().unwrap_or(orloj::NAMESPACE);
             let near = |system: &&ExposedSystem| *system.namespace == *namespace;
             let (near, far): (Vec<_>, Vec<_>) = self.settings.systems.iter().partition(near);
-            // Who names a namespace means it.
+            // Without a namespace in the request, the other namespaces follow.
             if self.namespace.is_some() { near } else { near.into_iter().chain(far).collect() }
         };
         for system in systems.into_iter().filter(|system| self.admits(caller, system)) {
@@ -530,7 +528,7 @@ impl<'a> SystemsContext<'a> {
             for mount in [NAMES, MOUNT] {
                 place.mount = mount.into();
                 match self.server.engine.get(&place, id).await {
-                    // By its name, and not by an id that only looks like one.
+                    // Under `NAMES` a task's own id does not count as its name.
                     Ok(task) if mount == MOUNT || task.id.to_string() != id => return Ok((system, place, task)),
                     Ok(_) => {}
                     Err(fault) if fault.kind == Kind::TaskNotFound => {}
@@ -567,13 +565,13 @@ pub(crate) fn address(system: &ExposedSystem) -> SystemAddress<'_> {
     SystemAddress { namespace: &system.namespace, name: &system.name }
 }
 
-/// The namespace that a request names.
+/// The namespace in the query.
 fn namespace(head: &request::Parts) -> Option<String> {
     let text = head.uri.query().filter(|query| query.contains("namespace"))?;
     query::value(text, "namespace").ok().flatten().map(|name| name.to_string()).filter(|name| !name.is_empty())
 }
 
-/// A seat among all, where there are only so many.
+/// A permit, if there is a limit. An error means that none is free.
 fn seat(seats: &Arc<ConcurrencyLimit>, most: Option<u32>) -> Result<Option<ConcurrencyPermit>, ()> {
     match most {
         None => Ok(None),
@@ -581,7 +579,7 @@ fn seat(seats: &Arc<ConcurrencyLimit>, most: Option<u32>) -> Result<Option<Concu
     }
 }
 
-/// A fault as it is told here, and noted.
+/// The error for a fault, which is also written to the request log.
 fn told_of(fault: &Fault, operation: Operation, log: &mut RequestLog) -> Error {
     log.fault(fault);
     Error::of(fault, operation)

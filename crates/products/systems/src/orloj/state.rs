@@ -1,4 +1,4 @@
-//! Tokens, the pace of callers, and seats.
+//! The state of the endpoints: tokens, the rate limit, and concurrency limits.
 
 use std::collections::HashMap;
 use std::hash::RandomState;
@@ -15,9 +15,9 @@ use web::concurrency::ConcurrencyLimit;
 use web::credentials::bearer;
 use web::limiter::{Limiter, RateLimit};
 
-/// What the endpoints know and count beside the settings.
+/// Tokens by hash, and the limiters that outlive a version of the settings.
 pub(crate) struct SystemsState {
-    /// By the hash of the token.
+    /// The caller and the expiry, by the hash of the token.
     pub(crate) tokens: HashMap<[u8; 32], (Arc<Caller>, Option<Time>)>,
     pub(crate) pace: Option<(NonZeroU32, Arc<Limiter>)>,
     pub(crate) hasher: RandomState,
@@ -26,7 +26,7 @@ pub(crate) struct SystemsState {
 }
 
 impl SystemsState {
-    /// What was used up `before` stays used up.
+    /// The state for these settings. Limiters are taken over from `before`.
     pub(crate) fn new(settings: &SystemsSettings, before: Option<&SystemsState>) -> SystemsState {
         let known = |key: &Key| {
             let Key { name, tenant, scopes, .. } = key;
@@ -52,7 +52,7 @@ impl SystemsState {
         }
     }
 
-    /// Whether there is a token to show.
+    /// Whether any token is configured.
     pub(crate) fn has_tokens(&self) -> bool {
         !self.tokens.is_empty()
     }
@@ -62,7 +62,7 @@ impl SystemsState {
         server.callers.required() || server.callers.has_any() || self.has_tokens()
     }
 
-    /// Whose token of these endpoints is shown, if one is.
+    /// The caller whose token is in the headers; `None` without a token of these endpoints.
     pub(crate) fn token(&self, headers: &HeaderMap) -> Option<Result<Arc<Caller>, Fault>> {
         let (caller, end) = self.tokens.get(&callers::hash(bearer(headers)?))?;
         if end.is_some_and(|end| Time(jiff::Timestamp::now().as_millisecond()) >= end) {
@@ -73,7 +73,7 @@ impl SystemsState {
 }
 
 impl SystemsService {
-    /// Whether a caller with these headers may call anything here. Which system it calls is known once its request is read.
+    /// Checks before the body is read whether these headers admit to any system at all.
     pub(crate) async fn lets_in(&self, server: &Server, headers: &HeaderMap) -> Result<(), Fault> {
         let caller = match self.state.token(headers) {
             Some(known) => known?,

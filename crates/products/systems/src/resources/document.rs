@@ -1,4 +1,4 @@
-//! A resource as it is written and shown: `apiVersion`, `kind`, `metadata`, `spec`, `status`.
+//! Reads and writes the document of a resource: `apiVersion`, `kind`, `metadata`, `spec`, `status`.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::{
 };
 use gateway::mount::RESERVED;
 
-/// Orloj's kinds that are no resources here, and what they are instead.
+/// Orloj's kinds that this server does not have, with the advice for the caller.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("ModelEndpoint", "a model is an agent of kind openai in the config; an Agent names it as model_ref"),
     ("Tool", "a tool is an agent of kind mcp, http or command in the config, and a node of the system's graph"),
@@ -30,7 +30,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("Worker", "a worker is an agent of kind worker in the config"),
 ];
 
-/// A document as somebody wrote it.
+/// A document that a caller sent.
 #[derive(Clone, Debug)]
 pub struct ResourceDocument {
     pub kind: ResourceKind,
@@ -38,7 +38,7 @@ pub struct ResourceDocument {
     pub namespace: Option<String>,
     pub labels: BTreeMap<String, String>,
     pub annotations: BTreeMap<String, String>,
-    /// The version it was made from.
+    /// The `resourceVersion` that the change is based on.
     pub version: Option<u64>,
     pub spec: Json,
 }
@@ -54,12 +54,12 @@ struct Written {
     metadata: ResourceMetadata,
     #[serde(default)]
     spec: Option<Json>,
-    /// What a server said; nobody else's word counts.
+    /// Written by the server; accepted without effect.
     #[serde(default, rename = "status")]
     _status: Option<serde::de::IgnoredAny>,
 }
 
-/// The members of `metadata`, of which a writer may set the first few.
+/// The members of `metadata`. `generation` and `createdAt` are accepted without effect.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub(crate) struct ResourceMetadata {
@@ -75,7 +75,7 @@ pub(crate) struct ResourceMetadata {
 }
 
 impl ResourceDocument {
-    /// Reads a document; an error is everything that is wrong, each with its path. `kind` is what the address says.
+    /// Reads a document. `kind` is the one of the address. An error lists all mistakes, each with its path.
     pub fn read(text: &str, kind: Option<ResourceKind>) -> Result<ResourceDocument, Vec<String>> {
         if text.len() > DOCUMENT_BYTES {
             return Err(vec![format!("the document is larger than {DOCUMENT_BYTES} bytes; write less into it")]);
@@ -110,7 +110,7 @@ impl ResourceDocument {
             check_name("metadata.namespace", namespace, &mut wrong);
         }
         let (labels, mut annotations) = (labels.unwrap_or_default(), annotations.unwrap_or_default());
-        // Ours, and read back by those who write what they were shown.
+        // The server adds it to documents, and callers may send it back.
         annotations.remove(ORIGIN);
         check_texts("metadata.labels", &labels, LABEL_BYTES, &mut wrong);
         check_texts("metadata.annotations", &annotations, ANNOTATION_BYTES, &mut wrong);
@@ -132,7 +132,7 @@ impl ResourceDocument {
 }
 
 pub(crate) fn read<'t, T: Deserialize<'t>>(text: &'t str) -> Result<T, String> {
-    // Readers of structs take lists, too; nobody here does.
+    // serde would also accept an array for a struct.
     if !text.trim_start().starts_with('{') {
         return Err("the body must be a JSON object".to_owned());
     }
@@ -175,7 +175,7 @@ fn unknown_kind(kind: &str) -> String {
     }
 }
 
-/// A version that somebody names: a number, as text or not.
+/// Reads a `resourceVersion`: a number, or a string with a number.
 fn version_of(value: Option<&Value>) -> Result<Option<u64>, String> {
     match value {
         None | Some(Value::Null) => Ok(None),
@@ -225,7 +225,7 @@ struct Status<'r> {
 }
 
 impl Resource {
-    /// As a caller is shown it, in JSON.
+    /// The document in JSON.
     pub fn shown(&self) -> String {
         let mut annotations: BTreeMap<&str, &str> =
             self.annotations.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
@@ -252,7 +252,7 @@ impl Resource {
                 observed_generation: self.generation,
             },
         };
-        // Texts, numbers and what was JSON before always have a text.
+        // Strings, numbers and JSON can always be serialized.
         serde_json::to_string(&shown).unwrap_or_default()
     }
 }

@@ -1,8 +1,8 @@
-//! All the resources there are, how they change, and who watches.
+//! The registry: all resources of a server, their changes, and watches.
 //!
-//! Every change is one commit: the resource, and the record that counts changes. Who makes a change from what another
-//! process has changed since meets that record, reads everything again and looks once more. The number of the last change
-//! is therefore the version of the whole, and one look at it tells other processes whether there is anything new.
+//! A change is one commit with two records: the resource, and the revision record that counts changes. A process whose
+//! state is stale fails with a conflict on the revision record, reads everything again and repeats the change. The revision
+//! is therefore the version of all resources together, and other processes read it to learn whether anything is new.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -20,20 +20,20 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::{MOST, Origin, Resource, ResourceDocument, ResourceKind, troubled};
 use web::concurrency::{ConcurrencyLimit, ConcurrencyPermit};
 
-/// The record that counts changes.
+/// The record that counts changes. Stored.
 const REVISION: &str = "orloj/revision";
 const NOW: &str = "now";
 const ALL: &str = "all";
 /// Records read at a time.
 const PAGE: u32 = 200;
-/// Changes that a watcher may come back for.
+/// The events that are kept for watchers that reconnect.
 const REMEMBERED: usize = 1_024;
-/// Watchers of this process at a time.
+/// The most concurrent watchers of this process.
 pub(crate) const WATCHERS: u32 = 256;
-/// How often everything is read that changes while it is read, before the next look is left to see to it.
+/// The most attempts to read all records without a change in between.
 const AGAIN: usize = 5;
 
-/// What is kept of a resource.
+/// The stored form of a resource.
 #[derive(Serialize, Deserialize)]
 struct ResourceRecord {
     v: u8,
@@ -48,18 +48,18 @@ struct ResourceRecord {
     spec: Json,
 }
 
-/// The number of the last change, and what nobody else would write.
+/// The stored form of the revision: the number of the last change, and an id that makes each write unique.
 #[derive(Default, Serialize, Deserialize)]
 struct RevisionRecord {
     revision: u64,
     by: String,
 }
 
-/// What a store has.
+/// The resources of a store, and their revision.
 #[derive(Clone, Debug, Default)]
 pub struct StoredResources {
     pub revision: u64,
-    /// Of the record that counts, as the store has it.
+    /// The version of the revision record in the store.
     version: u64,
     pub made: Vec<Resource>,
 }
@@ -75,7 +75,7 @@ async fn count(store: &Arc<dyn Store>) -> Result<(u64, u64), Fault> {
     Ok((count.revision, record.version))
 }
 
-/// Everything a store has, as it was at one moment.
+/// Reads all resources of a store at one revision.
 pub async fn load(store: &Arc<dyn Store>) -> Result<StoredResources, Fault> {
     let mut before = count(store).await?;
     for _ in 0..AGAIN {
@@ -133,17 +133,17 @@ fn resource(kind: ResourceKind, name: Arc<str>, kept: ResourceRecord) -> Resourc
     }
 }
 
-/// What somebody wants done.
+/// A change that a caller requests.
 #[derive(Clone, Debug)]
 pub enum ResourceWrite {
-    /// There is none of its name.
+    /// Fails if the name exists.
     Create(ResourceDocument),
-    /// There is one, of the version that the document or `expect` names if they do.
+    /// Fails if the name does not exist, or if its version is not the one in `expect` or in the document.
     Update {
         document: ResourceDocument,
         expect: Option<u64>,
     },
-    /// Whether there is one or not.
+    /// Creates or updates.
     Apply(ResourceDocument),
     Delete {
         kind: ResourceKind,
@@ -152,16 +152,16 @@ pub enum ResourceWrite {
     },
 }
 
-/// A wish, and where to tell what came of it.
+/// A requested change in the queue, and the channel for its outcome.
 #[derive(Debug)]
 pub struct WriteRequest {
     pub write: ResourceWrite,
-    /// Whose wish it is, for the audit.
+    /// The name of the caller, for the audit log.
     pub by: Arc<str>,
     pub answer: oneshot::Sender<Result<(ChangeOutcome, Arc<Resource>), Error>>,
 }
 
-/// What became of a resource.
+/// The effect of a change on a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeOutcome {
     Created,
@@ -181,19 +181,19 @@ impl ChangeOutcome {
     }
 }
 
-/// Why nothing happened, for the person who asked.
+/// The reason why a change was not made, for the caller.
 #[derive(Debug)]
 pub enum Error {
     Missing(String),
     Exists(String),
-    /// It has changed since.
+    /// The resource has changed since the version that the caller expects.
     Stale(String),
     InUse(String),
-    /// It is the config's.
+    /// The resource is one of the config.
     Configured(String),
-    /// The config does not let anybody make this.
+    /// The config does not allow to create this.
     NotAllowed(String),
-    /// Everything that is wrong, each with its path.
+    /// All mistakes, each with its path.
     Wrong(Vec<String>),
     Full(String),
     Fault(Fault),
@@ -206,7 +206,7 @@ impl From<Fault> for Error {
 }
 
 impl Error {
-    /// In words.
+    /// The message for the caller.
     pub fn says(&self) -> String {
         match self {
             Error::Missing(says)
@@ -222,27 +222,27 @@ impl Error {
     }
 }
 
-/// What a wish would change.
+/// The plan of a requested change.
 #[derive(Clone, Debug)]
 pub enum ChangePlan {
     Nothing(Arc<Resource>),
     Change(Box<PendingChange>),
 }
 
-/// A change that is not made yet.
+/// A change that is not stored yet.
 #[derive(Clone, Debug)]
 pub struct PendingChange {
     pub outcome: ChangeOutcome,
-    /// As it will be; as it was, if it is to go.
+    /// The resource after the change; before it, for a deletion.
     pub subject: Arc<Resource>,
-    /// All that were made, as they will be.
+    /// All resources created at runtime, after the change.
     pub made: Vec<Arc<Resource>>,
     /// The number of the change.
     pub revision: u64,
     version: u64,
 }
 
-/// How a resource changed.
+/// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResourceEventKind {
     Added,
@@ -252,7 +252,7 @@ pub(crate) enum ResourceEventKind {
 
 #[derive(Clone, Debug)]
 pub(crate) struct ResourceEvent {
-    /// Its place among all events of this process.
+    /// Its number among the events of this process.
     no: u64,
     revision: u64,
     pub(crate) token: String,
@@ -260,14 +260,14 @@ pub(crate) struct ResourceEvent {
     pub(crate) resource: Arc<Resource>,
 }
 
-/// All the resources of a server. It outlives the versions of the server.
+/// All resources of a server. It is shared by successive versions of the server.
 #[derive(Clone)]
 pub struct ResourceRegistry(Arc<Inner>);
 
 struct Inner {
     asks: mpsc::Sender<WriteRequest>,
     state: RwLock<State>,
-    /// The place of the newest event.
+    /// The number of the newest event.
     news: watch::Sender<u64>,
     watching: Arc<ConcurrencyLimit>,
 }
@@ -277,10 +277,10 @@ struct State {
     revision: u64,
     version: u64,
     all: BTreeMap<(ResourceKind, Arc<str>), Arc<Resource>>,
-    /// Of what the config has: processes with the same config have the same.
+    /// A fingerprint of the config's resources, equal in processes with the same config.
     print: String,
     log: VecDeque<ResourceEvent>,
-    /// What happened after the change of this number is in the log.
+    /// The log has all events after this revision.
     since: u64,
     no: u64,
     shown: bool,
@@ -293,14 +293,14 @@ impl fmt::Debug for ResourceRegistry {
 }
 
 impl ResourceRegistry {
-    /// A registry with nothing on it, and where wishes arrive.
+    /// An empty registry, and the queue of requested changes.
     pub fn new() -> (ResourceRegistry, mpsc::Receiver<WriteRequest>) {
         let (asks, asked) = mpsc::channel(64);
         let (news, _) = watch::channel(0);
         (ResourceRegistry(Arc::new(Inner { asks, state: RwLock::default(), news, watching: Arc::default() })), asked)
     }
 
-    /// Has something done, and waits until it is in force.
+    /// Requests a change, and waits until it is in force.
     pub async fn ask(&self, write: ResourceWrite, by: &str) -> Result<(ChangeOutcome, Arc<Resource>), Error> {
         let gone = || Fault::new(model::Kind::Unavailable, "the server is shutting down; try again shortly");
         let (answer, answered) = oneshot::channel();
@@ -308,7 +308,7 @@ impl ResourceRegistry {
         answered.await.map_err(|_| gone())?
     }
 
-    /// Those that were made.
+    /// The resources created at runtime.
     pub fn made(&self) -> Vec<Arc<Resource>> {
         let state = self.0.state.read();
         state.all.values().filter(|resource| resource.origin == Origin::Made).cloned().collect()
@@ -322,14 +322,14 @@ impl ResourceRegistry {
         self.0.state.read().all.get(&(kind, name.into())).cloned()
     }
 
-    /// Those of a kind by name, and the version of the whole.
+    /// The resources of a kind by name, and the version of the list.
     pub(crate) fn list(&self, kind: ResourceKind) -> (Vec<Arc<Resource>>, String) {
         let state = self.0.state.read();
         let of_kind = state.all.values().filter(|resource| resource.kind == kind);
         (of_kind.cloned().collect(), state.token())
     }
 
-    /// What a wish would change, as things are now.
+    /// Checks a requested change against the current state, and plans it.
     pub fn draft(&self, write: &ResourceWrite, now: Time) -> Result<ChangePlan, Error> {
         let state = self.0.state.read();
         let (kind, name) = match write {
@@ -416,11 +416,11 @@ impl ResourceRegistry {
         Ok(ChangePlan::Change(Box::new(PendingChange { outcome, subject, made, revision, version: state.version })))
     }
 
-    /// Keeps a change. `false` if another process was faster: then everything is to be read again.
+    /// Stores a change. `false` means that another process has stored one since; the caller reads everything again.
     pub async fn keep(&self, engine: &Engine, change: &PendingChange) -> Result<bool, Fault> {
         let count = RevisionRecord { revision: change.revision, by: uuid::Uuid::now_v7().to_string() };
         let expect = if change.version == 0 { Expect::Absent } else { Expect::Version(change.version) };
-        // First, because it is what nobody else would write.
+        // The first record of the commit: its unique content shows whether a commit with a lost answer happened.
         let counted = RecordChange::Put {
             kind: REVISION.into(),
             key: NOW.into(),
@@ -456,13 +456,13 @@ impl ResourceRegistry {
         }
     }
 
-    /// The version that a change which was kept has made of the whole.
+    /// The revision after a stored change.
     pub fn after(change: &PendingChange) -> StoredResources {
         StoredResources { revision: change.revision, version: change.version + 1, made: Vec::new() }
     }
 
-    /// From now on these are all there are: those of the config and those that were made. Of the same name only the first
-    /// is shown: the config's.
+    /// Publishes these as all resources, and records the differences as events. Of two with the same name the first counts,
+    /// which is the config's.
     pub fn show(&self, at: &StoredResources, resources: impl IntoIterator<Item = Arc<Resource>>) {
         let mut all: BTreeMap<(ResourceKind, Arc<str>), Arc<Resource>> = BTreeMap::new();
         for resource in resources {
@@ -480,8 +480,7 @@ impl ResourceRegistry {
         if !std::mem::replace(&mut state.shown, true) {
             state.since = at.revision;
         } else {
-            // What the config changed, or what is not served any more, has no number of its own: it is told with the
-            // newest there is.
+            // A change by the config, or of the status, has no revision of its own: its event has the newest one.
             let number = |resource: &Resource| if resource.revision > known { resource.revision } else { at.revision };
             let mut events = Vec::new();
             for (key, resource) in &state.all {
@@ -513,8 +512,8 @@ impl ResourceRegistry {
         self.0.news.send_replace(no);
     }
 
-    /// Follows the resources of a kind: what is there, unless `from` says what is known already; then what happens. `None`
-    /// if that is too long ago; an error if there are too many who follow.
+    /// Watches the resources of a kind. Without `from` the watch begins with all of them, else with the events after that
+    /// token. `None` means that these are no longer kept; an error, that there are too many watchers.
     pub(crate) fn watch(&self, kind: ResourceKind, from: Option<&str>) -> Result<Option<ResourceWatcher>, ()> {
         let seat = ConcurrencyLimit::take(&self.0.watching, 0, WATCHERS).ok_or(())?;
         let state = self.0.state.read();
@@ -552,7 +551,7 @@ impl State {
         format!("{}-{}", self.revision, self.print)
     }
 
-    /// The place of the newest event that whoever has this token knows of.
+    /// The number of the last event before or at the version of this token; `None` if later events are no longer kept.
     fn place(&self, token: &str) -> Option<u64> {
         let (revision, print) = match token.split_once('-') {
             Some((revision, print)) => (revision, Some(print)),
@@ -568,7 +567,7 @@ impl State {
     }
 }
 
-/// Somebody who follows the resources of a kind.
+/// A watch on the resources of a kind.
 pub(crate) struct ResourceWatcher {
     registry: ResourceRegistry,
     kind: ResourceKind,
@@ -579,7 +578,7 @@ pub(crate) struct ResourceWatcher {
 }
 
 impl ResourceWatcher {
-    /// The next event; `None` if so much has happened meanwhile that some of it is forgotten.
+    /// The next event; `None` if events that this watcher has not read are no longer kept.
     pub(crate) async fn next(&mut self) -> Option<ResourceEvent> {
         loop {
             if let Some(event) = self.ready.pop_front() {
@@ -610,7 +609,7 @@ fn is_same(known: &Resource, document: &ResourceDocument) -> bool {
         && order_of(known.spec.text()) == order_of(document.spec.text())
 }
 
-/// A text without the spaces between its tokens: the same members in another order are another text.
+/// A JSON text without the whitespace between its tokens. The order of the members is kept, because it matters.
 fn order_of(text: &str) -> String {
     let (mut out, mut quoted, mut escaped) = (String::with_capacity(text.len()), false, false);
     for c in text.chars() {
@@ -626,7 +625,7 @@ fn order_of(text: &str) -> String {
     out
 }
 
-/// Who names no namespace leaves it as it is.
+/// The namespace of a document; without one, that of the existing resource.
 fn namespace_of<'a>(document: &'a ResourceDocument, known: Option<&'a Resource>) -> &'a str {
     document.namespace.as_deref().or(known.map(|known| &*known.namespace)).unwrap_or(super::NAMESPACE)
 }
@@ -655,7 +654,7 @@ fn described(resource: &Resource) -> String {
     }
 }
 
-/// What to say of what is the config's.
+/// The message about a resource of the config.
 fn taken(known: &Resource) -> String {
     format!(
         "{} {:?} comes from the server's config; change it there and reload, or choose another name",

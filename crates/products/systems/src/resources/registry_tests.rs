@@ -107,7 +107,7 @@ async fn a_watcher_hears_what_is_there_then_what_happens_and_may_come_back() {
         .unwrap();
     let third = watcher.next().await.unwrap();
     assert_eq!((third.happened, &*third.resource.name), (ResourceEventKind::Deleted, "a"));
-    // Who comes back with the second hears the third, and who comes back with a number alone, too.
+    // A watch from the second event has the third, by its token and by its number alone.
     for token in [second.token.clone(), "2".to_owned()] {
         let mut again = registry.watch(ResourceKind::AgentSystem, Some(&token)).unwrap().unwrap();
         assert_eq!(again.next().await.unwrap().happened, ResourceEventKind::Deleted);
@@ -115,7 +115,7 @@ async fn a_watcher_hears_what_is_there_then_what_happens_and_may_come_back() {
     for unknown in ["99", "x", "3-00000000"] {
         assert!(registry.watch(ResourceKind::AgentSystem, Some(unknown)).unwrap().is_none(), "{unknown}");
     }
-    // A process that has just begun knows nothing of what was before.
+    // A new process has no events from before its start.
     let (later, _) = ResourceRegistry::new();
     later.show(&StoredResources { revision: 3, version: 3, made: Vec::new() }, [configured("echo")]);
     assert!(later.watch(ResourceKind::AgentSystem, Some("2")).unwrap().is_none());

@@ -1,5 +1,5 @@
-//! Orloj's `ToolApproval`: a question whether a node of a run may begin. It is read from the run's own log, and decided by an
-//! answer to the run; whoever answers in A2A decides the same.
+//! Orloj's `ToolApproval`: the question whether a node of a run may begin. It is read from the log of the run's task. A
+//! decision is a message to that task, as it could also be sent over A2A.
 
 use bytes::Bytes;
 use http::{Method, StatusCode};
@@ -15,7 +15,7 @@ use crate::ExposedSystem;
 use crate::resources::{API_VERSION, document};
 use web::body::Response;
 
-/// Runs that are looked at for approvals that were decided; those that wait are all found, up to the second number.
+/// The newest runs that are read for decided approvals, and the most waiting runs that are read.
 const RECENT: usize = 200;
 const WAITING: usize = 1_000;
 const REASON_BYTES: usize = 4_096;
@@ -25,7 +25,7 @@ enum Phase {
     Pending,
     Approved,
     Denied,
-    /// The run has ended, and nobody has said anything.
+    /// The run has ended without a decision.
     Expired,
 }
 
@@ -53,14 +53,14 @@ struct Approval {
     decided_by: Option<String>,
 }
 
-/// The questions of a run, oldest first. One that was put again is the same.
+/// The approvals of a run, oldest first. A repeated question is one approval.
 fn all(task: &Task) -> Vec<Approval> {
     let mut all: Vec<Approval> = Vec::new();
     let mut answer = None;
     for message in task.history.iter().chain(&task.status.message) {
         if message.role == Role::User {
             answer = decision(message);
-            // It counts from the moment it is in the log.
+            // A decision counts as soon as it is in the log, before the run has read it.
             if let (Some(known), Some((approves, reason, by))) =
                 (all.last_mut().filter(|known| known.phase == Phase::Pending), &answer)
             {
@@ -103,7 +103,7 @@ fn all(task: &Task) -> Vec<Approval> {
     all
 }
 
-/// What an answer of ours says.
+/// The decision in a message: approved or not, the reason, and who decided.
 fn decision(message: &Message) -> Option<(bool, Option<String>, Option<String>)> {
     let data = message.parts.iter().find_map(|part| match &part.content {
         model::Content::Data(json) => Some(json.to_value()),
@@ -118,7 +118,7 @@ fn decision(message: &Message) -> Option<(bool, Option<String>, Option<String>)>
     Some((approves, text("reason"), text("decided_by")))
 }
 
-/// The name of the question that a run waits for, if it waits for one.
+/// The name of the approval that a run waits for.
 pub(super) fn pending(task: &Task) -> Option<String> {
     all(task).pop().filter(|last| last.phase == Phase::Pending).map(|last| last.name)
 }
@@ -194,7 +194,7 @@ async fn list(context: &ResourcesContext<'_>) -> Result<Response, Error> {
     for (system, task) in &found {
         items.extend(all(task).iter().map(|one| (one.name.clone(), one.shown(system, task))));
     }
-    // By name, so that pages fit together while runs go on.
+    // Sorted by name, so that pages stay consistent while runs go on.
     items.sort_by(|(a, _), (b, _)| a.cmp(b));
     items.retain(|(name, _)| after.is_none_or(|after| name.as_str() > after));
     let limit = context.query.limit();
@@ -215,7 +215,7 @@ async fn find(context: &ResourcesContext<'_>, name: &str) -> Result<(FoundRun, A
 #[serde(deny_unknown_fields, default)]
 struct Decision {
     reason: Option<String>,
-    /// Who decided, where that is not who calls.
+    /// The person who decided. Default: the caller.
     #[serde(alias = "decidedBy")]
     decided_by: Option<String>,
 }
@@ -252,7 +252,7 @@ async fn decide(context: &ResourcesContext<'_>, name: &str, approves: bool, text
         task: Some(task.id.to_string()),
         wait: Wait::Exists,
         history: Some(0),
-        // Of two who decide at the same moment only one is heard.
+        // Of two concurrent decisions only one is accepted.
         idempotency: Some(Idempotency { key: format!("approval/{name}"), body: [0; 32] }),
         ..Send::new(message)
     };
@@ -260,7 +260,7 @@ async fn decide(context: &ResourcesContext<'_>, name: &str, approves: bool, text
     let checked = context.systems.place(&context.caller, &system, &call, model::Ids::default()).map_err(Error::of)?;
     place.ids = checked.ids;
     match context.systems.visibility(&system) {
-        // Everybody's answers have one name, so that they meet.
+        // An idempotency key is one caller's: with one name for all callers, their decisions share the key.
         Visibility::Tenant | Visibility::Systems => place.caller.name = "orloj-approvals".into(),
         Visibility::Owner | Visibility::Parties => {}
     }

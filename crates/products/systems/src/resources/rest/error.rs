@@ -1,4 +1,4 @@
-//! Errors of these endpoints: `{"error", "reason", "details"}` with the status of HTTP.
+//! Errors of the REST endpoints: an HTTP status, and `{"error", "reason", "details"}`.
 
 use crate::orloj::errors;
 use http::{HeaderValue, StatusCode};
@@ -13,7 +13,7 @@ pub(super) struct Error {
     status: StatusCode,
     reason: &'static str,
     pub(super) message: String,
-    /// Everything that is wrong, each with its path.
+    /// All mistakes, each with its path.
     details: Vec<String>,
     allow: Option<&'static str>,
     retry_after_s: Option<u32>,
@@ -49,7 +49,7 @@ impl Error {
         Error { allow: Some(allow), ..Error::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message) }
     }
 
-    /// Too many requests of one address.
+    /// The rate limit of an address is exceeded.
     pub(super) fn paced(error: &errors::Error) -> Error {
         let no = Error::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", error.message.clone());
         Error { retry_after_s: error.retry_after_s, ..no }

@@ -1,8 +1,12 @@
-//! Orloj's resources over REST: systems and agents ([`crate::resources`]), and under its own mount runs of systems
-//! (`tasks`) and what they wait for (`approvals`).
+//! Orloj's REST endpoints: systems and agents, and below `/orloj` also runs (`tasks`) and approvals.
 //!
-//! Who may read them and who may change them is decided here, before anything is looked at. A token that is bound to some
-//! systems calls those and has nothing to look for here.
+//! Access is checked first: `reader`, `writer` or `admin` must be among the scopes of the caller. A token that is bound to
+//! systems has none of these, so that it cannot be used here.
+//!
+//! * `tasks`: runs of systems
+//! * `approvals`: questions of runs, and their decisions
+//! * `watch`: watches as server-sent events
+//! * `error`: errors in the product's form
 
 mod approvals;
 mod error;
@@ -31,11 +35,11 @@ use web::body::Response;
 use web::headers::check_media_type;
 use web::response::private_json;
 
-/// Of a list.
+/// The length of a page, by default and at most.
 const PAGE: usize = 100;
 const PAGE_MOST: usize = 500;
 
-/// What an address is about.
+/// The collection of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Collection {
     Resources(ResourceKind),
@@ -43,7 +47,7 @@ pub(crate) enum Collection {
     Approvals,
 }
 
-/// `rest` is what follows the collection's own address.
+/// Answers a request. `rest` is the path below the collection.
 pub(crate) async fn answer(
     server: &Arc<Server>,
     collection: Collection,
@@ -59,7 +63,7 @@ pub(crate) async fn answer(
     }
 }
 
-/// Says no before anything is read.
+/// Refuses a request whose body was not read.
 pub(crate) fn turned_away(fault: &Fault, log: &mut RequestLog) -> Response {
     (log.operation, log.dialect) = ("resources", orloj::NAME);
     signed(Error::of_fault(fault).rejection().respond(log))
@@ -89,7 +93,7 @@ async fn call(
     }
 }
 
-/// What a query asks for.
+/// The query of a request.
 #[derive(Debug, Default)]
 struct ResourceQuery {
     namespace: Option<String>,
@@ -132,7 +136,7 @@ impl ResourceQuery {
     }
 }
 
-/// Where one request is dealt with.
+/// One request to the REST endpoints.
 struct ResourcesContext<'a> {
     server: &'a Arc<Server>,
     systems: SystemsContext<'a>,
@@ -143,23 +147,23 @@ struct ResourcesContext<'a> {
     address: IpAddr,
 }
 
-/// The scopes that are good here; a credential without scopes is good for everything.
+/// The scopes for each kind of access. A credential without scopes has all of them.
 const READERS: &[&str] = &["reader", "writer", "admin"];
 const WRITERS: &[&str] = &["writer", "admin"];
 const ADMINS: &[&str] = &["admin"];
 
 impl ResourcesContext<'_> {
-    /// Whoever looks.
+    /// Access to read.
     fn may_read(&self) -> Result<(), Error> {
         self.may(READERS, "reader")
     }
 
-    /// Whoever has systems run, or answers for them.
+    /// Access to start runs and to decide approvals.
     fn may_run(&self) -> Result<(), Error> {
         self.may(WRITERS, "writer")
     }
 
-    /// Whoever changes what is served. That is never open, not even where everything else is: it is a way to run things.
+    /// Access to change resources. It always requires a credential, because a resource can start programs.
     fn may_change(&self) -> Result<(), Error> {
         if !self.caller.authenticated {
             return Err(Error::unauthenticated(
@@ -168,7 +172,7 @@ impl ResourcesContext<'_> {
                  beside the server's data folder",
             ));
         }
-        // A token of an issuer is good for everything if it says nothing; for this it has to say so.
+        // Without scopes a token of an issuer has all other access, but not this one.
         if self.caller.scopes.is_empty() && callers::is_token(&self.caller.name) {
             return Err(forbidden("admin"));
         }
@@ -250,7 +254,7 @@ impl ResourcesContext<'_> {
         }
     }
 
-    /// The namespace that the query names is the document's, too.
+    /// Sets the namespace of the query in the document; they must not differ.
     fn placed(&self, mut document: ResourceDocument) -> Result<ResourceDocument, Error> {
         match (&document.namespace, &self.query.namespace) {
             (Some(own), Some(asked)) if own != asked => {
@@ -304,7 +308,7 @@ impl ResourcesContext<'_> {
         Ok(listed(kind.name(), Some(&version), items, next.as_deref()))
     }
 
-    /// The version that `If-Match` names: one, or any.
+    /// The version in `If-Match`; `None` without one, and for `*`.
     fn expected(&self) -> Result<Option<u64>, Error> {
         let Some(value) = self.head.headers.get(IF_MATCH) else { return Ok(None) };
         let text = value.to_str().unwrap_or("?").trim();
@@ -335,7 +339,7 @@ fn forbidden(least: &str) -> Error {
     Error::new(StatusCode::FORBIDDEN, "Forbidden", says)
 }
 
-/// A resource as an answer.
+/// The response with a resource.
 fn shown(resource: &Resource) -> Response {
     let mut response = json(resource.shown());
     if let Ok(tag) = HeaderValue::from_str(&format!("\"{}\"", resource.revision)) {
@@ -344,7 +348,7 @@ fn shown(resource: &Resource) -> Response {
     response
 }
 
-/// A page of a list; `items` are JSON already.
+/// The response with a page of a list. `items` are JSON texts.
 fn listed(kind: &str, version: Option<&str>, items: Vec<String>, next: Option<&str>) -> Response {
     let mut metadata = serde_json::Map::new();
     if let Some(version) = version {
@@ -363,7 +367,7 @@ fn listed(kind: &str, version: Option<&str>, items: Vec<String>, next: Option<&s
     ))
 }
 
-/// Not for caches: an answer depends on the caller and the time.
+/// A JSON response that caches do not store, because it depends on the caller and the time.
 fn json(text: String) -> Response {
     private_json(StatusCode::OK, text)
 }

@@ -1,5 +1,5 @@
-//! Orloj's `Task`: one run of a system. It is a task as any other, shown in the product's form; its name is the id it was
-//! made with, or the one that is made of a caller's, or its own.
+//! Orloj's `Task`: one run of a system, which is the view of a task in the product's form. Its name is the one it was created
+//! with, the one derived from the caller's id, or the task's own id.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,12 +23,12 @@ use crate::resources::{ANNOTATION_BYTES, API_VERSION, LABEL_BYTES, Resource, Res
 use gateway::Server;
 use web::body::{Response, ResponseBody};
 
-/// The member of a message's metadata in which a run's own is kept, and that of the steps of a system.
+/// The metadata members of a message with the data of a run, and with a step of a run. Stored.
 const OWN: &str = "https://rialto.dev/ext/orloj/v1";
 pub(super) const STEP: &str = "https://rialto.dev/ext/system/v1";
-/// Of a page of tasks, as the engine reads them.
+/// The length of a page of tasks from the engine.
 const PAGE: u32 = 100;
-/// Messages shown of one run.
+/// The most messages or log lines shown of one run.
 const MESSAGES: usize = 1_000;
 
 pub(super) async fn answer(
@@ -78,12 +78,12 @@ pub(super) async fn answer(
     }
 }
 
-/// A call that only reads, for whoever asks whether it may be made.
+/// A call that only reads, to check access with.
 pub(super) fn reads() -> Call {
     Call::List(List::default())
 }
 
-/// The systems whose runs a caller sees, with the places to see them from.
+/// The systems whose runs a caller may access, with the scope of the call at each.
 pub(super) struct RunScopes(Vec<(ExposedSystem, CallScope)>);
 
 impl RunScopes {
@@ -103,7 +103,7 @@ impl RunScopes {
         Ok(RunScopes(all))
     }
 
-    /// The runs whose status is from `since` on, newest first, at most so many.
+    /// The runs whose status has changed since `since`, newest first, at most `most`.
     pub(super) async fn changed(
         &self,
         server: &Server,
@@ -113,7 +113,7 @@ impl RunScopes {
         self.gather(server, List { since, ..List::default() }, most).await
     }
 
-    /// The runs in a state, newest first, at most so many.
+    /// The runs in a state, newest first, at most `most`.
     pub(super) async fn in_state(
         &self,
         server: &Server,
@@ -144,7 +144,7 @@ impl RunScopes {
     }
 }
 
-/// A system as the endpoints know it.
+/// The system of a resource, in the form of the endpoints.
 fn as_called(system: &Resource) -> ExposedSystem {
     let spec = system.spec.to_value();
     let a2a = &spec["a2a"];
@@ -152,14 +152,14 @@ fn as_called(system: &Resource) -> ExposedSystem {
     ExposedSystem { name: system.name.clone(), namespace: system.namespace.clone(), public, agents: Vec::new() }
 }
 
-/// A run, and where it was found.
+/// A run, with its system and the scope in which it was found.
 pub(super) struct FoundRun {
     pub(super) system: ExposedSystem,
     pub(super) place: CallScope,
     pub(super) task: Arc<Task>,
 }
 
-/// A run by its name, by the id its caller chose, or by its own id.
+/// Finds a run by its name, by the id that its caller chose, or by its own id.
 pub(super) async fn find(context: &ResourcesContext<'_>, name: &str) -> Result<FoundRun, Error> {
     let call = Call::Get(Get { task: name.to_owned(), history: None });
     for (system, mut place) in RunScopes::of(context, &call)?.0 {
@@ -175,7 +175,7 @@ pub(super) async fn find(context: &ResourcesContext<'_>, name: &str) -> Result<F
     Err(Error::missing(format!("there is no Task {name:?}; see GET /orloj/v1/tasks")))
 }
 
-/// A run as the product shows it.
+/// A run in the product's form.
 pub(super) struct RunView {
     name: String,
     system: Arc<str>,
@@ -214,7 +214,7 @@ impl RunView {
         &self.name
     }
 
-    /// `whole` with what came of it.
+    /// The document of the run; with `whole`, including its output.
     pub(super) fn shown(&self, task: &Task, whole: bool) -> Value {
         let mut metadata = json!({
             "name": self.name,
@@ -273,7 +273,7 @@ impl RunView {
     }
 }
 
-/// Texts and data as one text; files are at the task's own endpoints.
+/// Text and data parts as one text. Files are left out.
 fn text_of(parts: &[Part]) -> String {
     let text = |part: &Part| match &part.content {
         Content::Text(text) => Some(text.to_string()),
@@ -283,7 +283,7 @@ fn text_of(parts: &[Part]) -> String {
     parts.iter().filter_map(text).collect::<Vec<_>>().join("\n")
 }
 
-/// Where a run stands, in the product's words. A node that was tried again and failed every time is a dead letter.
+/// The phase of a run. A run that failed after retries of a node is a dead letter.
 fn phase(task: &Task) -> &'static str {
     match task.state() {
         State::Submitted => "Pending",
@@ -310,7 +310,7 @@ fn steps(task: &Task) -> impl Iterator<Item = Value> {
     said.filter_map(|message| step(message))
 }
 
-/// The step that a message tells of.
+/// The step in a message.
 pub(super) fn step(message: &Message) -> Option<Value> {
     let metadata = message.metadata.as_ref().filter(|json| json.text().contains(STEP))?;
     metadata.to_value().get(STEP).cloned()
@@ -345,7 +345,7 @@ fn logs(task: &Task) -> Vec<Value> {
     all[all.len().saturating_sub(MESSAGES)..].to_vec()
 }
 
-/// System by system, each newest first; `continue` says in which it goes on, and where.
+/// Lists the runs system by system, newest first. `continue` has the next system and the page token in it.
 async fn list(context: &ResourcesContext<'_>) -> Result<Response, Error> {
     let limit = context.query.limit();
     let (mut begin, mut token) = match context.query.after.as_deref() {
@@ -416,7 +416,7 @@ struct Spec {
     mode: Option<String>,
     #[serde(default)]
     max_turns: Option<u32>,
-    /// Kept by nobody: every run begins at once.
+    /// Accepted without effect: every run begins at once.
     #[serde(default, rename = "priority")]
     _priority: Option<serde::de::IgnoredAny>,
     #[serde(default)]
@@ -502,7 +502,7 @@ async fn create(context: &ResourcesContext<'_>, text: &str) -> Result<Response, 
             Ok(response)
         }
         Ok(SendAnswer::Reply(_)) => Err(Error::of(Fault::internal("a system answered without a task"))),
-        // Somebody took the name a moment ago.
+        // Another request has used the name meanwhile.
         Err(fault) if fault.kind == Kind::InvalidParams && fault.field.as_deref() == Some("id") => Err(taken(&name)),
         Err(fault) => Err(Error::of(fault)),
     }
@@ -513,7 +513,7 @@ fn taken(name: &str) -> Error {
     Error::new(StatusCode::CONFLICT, "AlreadyExists", says)
 }
 
-/// What the system is told: the prompt as text, anything else as data.
+/// The message to the system: the prompt as text, other input as data.
 fn said(name: &str, spec: &Spec, labels: &BTreeMap<String, String>, annotations: &BTreeMap<String, String>) -> Message {
     let mut rest = spec.input.clone();
     let prompt = match rest.remove("prompt") {
@@ -538,12 +538,12 @@ fn said(name: &str, spec: &Spec, labels: &BTreeMap<String, String>, annotations:
     Message { id, role: Role::User, parts, metadata, extensions: Vec::new(), references: Vec::new() }
 }
 
-/// Cancels a run that goes on, and removes it.
+/// Cancels a run if it has not ended, and deletes it.
 async fn delete(context: &ResourcesContext<'_>, name: &str) -> Result<Response, Error> {
     let FoundRun { system, place, task } = find(context, name).await?;
     let id = task.id;
     let cancel = Cancel { task: id.to_string(), metadata: Some(Json::from_value(&json!({ "reason": "deleted" }))) };
-    // What is done to it must be allowed, too.
+    // The caller must be allowed to cancel, too.
     context
         .systems
         .place(&context.caller, &system, &Call::Cancel(cancel.clone()), Ids::default())
@@ -551,7 +551,7 @@ async fn delete(context: &ResourcesContext<'_>, name: &str) -> Result<Response, 
     if !task.core.is_settled() {
         match context.server.engine.cancel(&place, cancel).await {
             Ok(_) => {}
-            // It ended by itself.
+            // It has ended meanwhile.
             Err(fault) if matches!(fault.kind, Kind::TaskNotCancelable | Kind::TaskNotFound) => {}
             Err(fault) => return Err(Error::of(fault)),
         }

@@ -1,7 +1,8 @@
-//! Watching, as server-sent events: first what is there, then `ADDED`, `MODIFIED` and `DELETED`, each with the resource.
+//! Watches as server-sent events `ADDED`, `MODIFIED` and `DELETED`, each with the resource. A watch begins with all resources
+//! as `ADDED`.
 //!
-//! Systems and agents are followed as they change; who comes back with the id of an event hears what has happened since, or
-//! that it is too long ago (410, in a stream an event `ERROR`). Runs are looked at each second.
+//! Events of systems and agents are sent as they happen. A client that reconnects with the id of an event receives the later
+//! ones; if these are no longer kept, the answer is 410, and within a stream an event `ERROR`. Runs are polled each second.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -25,20 +26,20 @@ use web::concurrency::ConcurrencyPermit;
 use web::headers::{has_last_event_id, last_event_id};
 use web::sse::{EventSource, EventStream, Flow};
 
-/// How often runs are looked at.
+/// The pause between two polls of runs.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// So much earlier than the last look, for clocks that differ.
+/// A poll also reads runs that changed this long before the last one, because clocks differ.
 const OVERLAP_MS: i64 = 5_000;
-/// Runs that a watcher remembers.
+/// The most runs that a watcher keeps.
 const KNOWN: usize = 1_000;
-/// Of those, so many are asked for at each look whether they are still there.
+/// The number of these that each poll checks for deletion.
 const ASKED_FOR: usize = 20;
 
 const HEARTBEAT: &[u8] = b": heartbeat\n\n";
 const EXPIRED: &str =
     "what has happened since is not known any more; list again, and watch from the resourceVersion of that list";
 
-/// Follows the resources of a kind.
+/// Watches the resources of a kind.
 pub(super) fn resources(context: &ResourcesContext<'_>, kind: ResourceKind) -> Result<Response, Error> {
     let header = last_event_id(&context.head.headers).and_then(Result::ok);
     let from = header.or(context.query.version.as_deref());
@@ -74,7 +75,7 @@ fn respond<S: EventSource>(
     response
 }
 
-/// What of a query goes on to count.
+/// The part of a query that filters events.
 struct WatchFilter {
     namespace: Option<String>,
     selector: crate::resources::Selector,
@@ -131,13 +132,13 @@ fn name(happened: ResourceEventKind) -> &'static str {
     }
 }
 
-/// An event: its name is also its type, for readers who only see the data.
+/// A frame. The name of the event is also in the data, for clients that read only the data.
 fn frame(id: Option<&str>, what: &str, object: &str) -> Bytes {
     let id = id.map(|id| format!("id: {id}\n")).unwrap_or_default();
     format!("{id}event: {what}\ndata: {{\"type\":\"{what}\",\"object\":{object}}}\n\n").into()
 }
 
-/// Follows runs.
+/// Watches runs.
 pub(super) async fn runs(context: &ResourcesContext<'_>, runs: RunScopes) -> Result<Response, Error> {
     if context.query.version.is_some() || has_last_event_id(&context.head.headers) {
         return Err(Error::gone(
@@ -163,7 +164,7 @@ struct RunFeed {
     server: Arc<Server>,
     runs: RunScopes,
     filter: WatchFilter,
-    /// What was told of each run: the length of its log, and the run as it was shown.
+    /// By run: the length of its log, and its document as it was last sent.
     known: HashMap<TaskId, (u64, String)>,
     order: VecDeque<TaskId>,
     ready: VecDeque<Bytes>,
@@ -172,7 +173,7 @@ struct RunFeed {
     said: tokio::time::Instant,
 }
 
-/// Runs are polled for, so that the heartbeat is the source's own: a look is never dropped half way.
+/// The source sends the heartbeats itself, so that the stream does not drop a poll half-way.
 impl EventSource for RunFeed {
     type Item = Bytes;
 
@@ -210,12 +211,12 @@ impl EventSource for RunFeed {
 }
 
 impl RunFeed {
-    /// Notes what is new since the last look.
+    /// Reads the changes since the last poll.
     async fn look(&mut self) -> Result<(), model::Fault> {
         let now = self.server.engine.now();
         let mut found = self.runs.changed(&self.server, self.since, KNOWN).await?;
         self.since = Some(Time(now.0 - OVERLAP_MS));
-        // Oldest first, as they happened.
+        // Oldest first.
         found.reverse();
         for (system, task) in found {
             let seq = task.seq().0;
