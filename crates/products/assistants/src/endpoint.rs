@@ -151,7 +151,7 @@ async fn call(
     let mut effective = EffectiveCall::of(Decoded { call, tenant: None }, &head.headers)?;
     let wire = profile.wire(&request.method);
     let asked = CallContext { server, mounted, head, caller, wire, rules: wire, threaded: true };
-    sort(&asked, profile, &mut effective, context.as_ref(), resume, request).await?;
+    relate_to_task(&asked, profile, &mut effective, context.as_ref(), resume, request).await?;
     let (done, tenant) = asked.perform(effective, body, log).await.map_err(|fault| named(fault, request))?;
     let mut response = match done {
         Done::Stream(follow) => {
@@ -170,7 +170,7 @@ async fn call(
 
 /// Relates a call to the task that it names. The task must be on the thread that is named. A message for it is an answer to
 /// its question, or begins the next run on the thread.
-async fn sort(
+async fn relate_to_task(
     asked: &CallContext<'_>,
     profile: LangGraphProfile,
     effective: &mut EffectiveCall,

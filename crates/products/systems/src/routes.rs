@@ -77,7 +77,7 @@ impl ProductService for SystemsService {
     }
 
     fn knows_caller<'a>(&'a self, server: &'a Arc<Server>, head: &'a request::Parts) -> BoxFuture<'a, bool> {
-        Box::pin(async move { self.lets_in(server, &head.headers).await.is_ok() })
+        Box::pin(async move { self.admits_any(server, &head.headers).await.is_ok() })
     }
 }
 
@@ -195,7 +195,7 @@ impl ProductEndpoint for SystemsEndpoint<'_> {
     fn admit<'a>(&'a self, server: &'a Arc<Server>, head: &'a request::Parts) -> BoxFuture<'a, Result<(), Fault>> {
         Box::pin(async move {
             match SystemsService::of(server) {
-                Some(systems) => systems.lets_in(server, &head.headers).await,
+                Some(systems) => systems.admits_any(server, &head.headers).await,
                 None => Ok(()),
             }
         })

@@ -52,8 +52,8 @@ pub fn decode(
 ) -> Result<AssistantCall, Fault> {
     let plain = |call| Ok(AssistantCall { call, context: None, resume: Resume::No });
     match request.method.as_str() {
-        "message/send" => sent(profile, request, takes_text, limits, |send| Call::Send(Box::new(send))),
-        "message/stream" => sent(profile, request, takes_text, limits, |send| Call::Stream(Box::new(send))),
+        "message/send" => decode_send(profile, request, takes_text, limits, |send| Call::Send(Box::new(send))),
+        "message/stream" => decode_send(profile, request, takes_text, limits, |send| Call::Stream(Box::new(send))),
         "tasks/get" => get(profile, &request.params, limits),
         "tasks/cancel" if cancels == Cancels::Refused => {
             Err(Fault::new(Kind::Unsupported, "Task cancellation is not currently supported"))
@@ -119,7 +119,7 @@ pub fn check(profile: LangGraphProfile, request: &AssistantRequest) -> Result<()
     Ok(())
 }
 
-fn sent(
+fn decode_send(
     profile: LangGraphProfile,
     request: &AssistantRequest,
     takes_text: bool,

@@ -136,7 +136,7 @@ impl<T: JsonSchema> JsonSchema for Named<T> {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "struct Node")]
 #[schemars(rename = "Node")]
 pub struct NodeSpec {
     /// The agent that does its work. Default: the one of the node's name.
@@ -164,7 +164,7 @@ fn is_zero(n: &u32) -> bool {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "struct Edge")]
 #[schemars(rename = "Edge")]
 pub struct EdgeSpec {
     pub to: String,
@@ -234,7 +234,7 @@ pub enum OnFailure {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "struct Approval")]
 #[schemars(rename = "Approval")]
 pub struct ApprovalSpec {
     /// What is asked. Default: whether the node may begin.

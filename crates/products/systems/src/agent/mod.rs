@@ -2,7 +2,7 @@
 //!
 //! A turn walks the graph ([`systems_graph::Run`]). Each visit of a node is a task of its own, opened through the turn's
 //! [`Children`](model::ports::children::Children), with its agent's own rule for crashes. The system's task has one
-//! status message for each step, with an [`RunEntry`] in its metadata; the output of a node is an artifact. The same
+//! status message for each step, with a [`RunEntry`] in its metadata; the output of a node is an artifact. The same
 //! log continues a run after a crash, or after the answer to a question: the entries are replayed, and child tasks
 //! that were opened are found by their names. No step depends on another before the log has it.
 //!

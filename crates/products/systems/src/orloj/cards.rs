@@ -23,7 +23,7 @@ pub(crate) fn card(server: &Arc<Server>, named: Option<&str>, head: &request::Pa
     let Ok(context) = SystemsContext::open(server, named, head, log) else { return no_card() };
     let system = match named {
         Some(_) => context.system(None, Operation::Unknown).ok(),
-        None => context.only(),
+        None => context.only_system(),
     };
     match system {
         Some(system) => {
@@ -41,7 +41,7 @@ pub(crate) async fn registry(server: &Arc<Server>, head: &request::Parts, log: &
         Ok(context) => context,
         Err(error) => return refused(&error, &OwnedId::NULL, log),
     };
-    let caller = match context.who(log).await {
+    let caller = match context.caller(log).await {
         Ok(caller) => caller,
         Err(error) => return refused(&error, &OwnedId::NULL, log),
     };

@@ -63,21 +63,21 @@ pub fn decode(method: &str, params: Option<&RawValue>, limits: &Limits) -> Resul
     let text = params.map_or("{}", RawValue::get);
     match method {
         "tasks/send" => {
-            let (send, target) = sent(text, limits, "invalid task send params")?;
+            let (send, target) = decode_send(text, limits, "invalid task send params")?;
             Ok(DecodedCall { call: Call::Send(Box::new(send)), target })
         }
         "tasks/sendSubscribe" => {
-            let (send, target) = sent(text, limits, "invalid subscribe params")?;
+            let (send, target) = decode_send(text, limits, "invalid subscribe params")?;
             Ok(DecodedCall { call: Call::Stream(Box::new(send)), target })
         }
         "tasks/get" => {
             let says = "invalid task get params";
             let params: TaskParams<'_> = read(text, says)?;
             let task = task_id(params.id, limits, says)?;
-            let history = fields::history(params.history_length).map_err(|fault| said(says, fault))?;
+            let history = fields::history(params.history_length).map_err(|fault| invalid(says, fault))?;
             // Without `historyLength` no history is shown.
             let call = Call::Get(Get { task, history: Some(history.unwrap_or(0)) });
-            Ok(DecodedCall { call, target: target(&texts(params.metadata, says)?) })
+            Ok(DecodedCall { call, target: target(&strings(params.metadata, says)?) })
         }
         "tasks/cancel" => {
             let says = "invalid task cancel params";
@@ -87,7 +87,7 @@ pub fn decode(method: &str, params: Option<&RawValue>, limits: &Limits) -> Resul
             let reason = shortened_to(reason.as_deref().unwrap_or(NO_REASON), REASON_BYTES);
             let metadata = Some(Json::from_value(&serde_json::json!({ "reason": reason })));
             let call = Call::Cancel(Cancel { task, metadata });
-            Ok(DecodedCall { call, target: target(&texts(params.metadata, says)?) })
+            Ok(DecodedCall { call, target: target(&strings(params.metadata, says)?) })
         }
         other => {
             let advice = near::method_advice(other, super::METHODS);
@@ -103,18 +103,19 @@ pub fn newer_target(params: Option<&RawValue>) -> Option<SystemTarget> {
     named("agent").or_else(|| named("target"))
 }
 
-fn sent(text: &str, limits: &Limits, says: &'static str) -> Result<(Send, Option<SystemTarget>), Fault> {
+fn decode_send(text: &str, limits: &Limits, says: &'static str) -> Result<(Send, Option<SystemTarget>), Fault> {
     let params: SendParams<'_> = read(text, says)?;
     let alias = task_id(params.id, limits, says)?;
     let Some(mut message) = params.message else {
         return Err(Fault::params("message", "message is required"));
     };
     message.role.get_or_insert(Name::Number(1));
-    let metadata = texts(params.metadata, says)?;
-    let message = PreV1Decoder::new(PreV1Form::Type, limits).said(message).map_err(|fault| said(says, fault))?.message;
+    let metadata = strings(params.metadata, says)?;
+    let message =
+        PreV1Decoder::new(PreV1Form::Type, limits).said(message).map_err(|fault| invalid(says, fault))?.message;
     let context = match metadata.iter().find(|(name, _)| name == "contextId") {
         Some((_, id)) if !id.is_empty() => optional_id(Some(Text(id.as_str().into())), "metadata.contextId", limits)
-            .map_err(|fault| said(says, fault))?,
+            .map_err(|fault| invalid(says, fault))?,
         Some(_) | None => None,
     };
     let target = target(&metadata);
@@ -138,27 +139,27 @@ fn sent(text: &str, limits: &Limits, says: &'static str) -> Result<(Send, Option
 }
 
 fn read<'a, T: serde::Deserialize<'a>>(text: &'a str, says: &'static str) -> Result<T, Fault> {
-    shape::read(text, "params").map_err(|fault| said(says, fault))
+    shape::read(text, "params").map_err(|fault| invalid(says, fault))
 }
 
 /// A fault with the product's message, and the cause as a detail.
-fn said(says: &'static str, fault: Fault) -> Fault {
+fn invalid(says: &'static str, fault: Fault) -> Fault {
     Fault { message: says.to_owned(), ..Fault::new(Kind::InvalidParams, "") }.fact("detail", fault.message)
 }
 
 fn task_id(id: Option<Text<'_>>, limits: &Limits, says: &'static str) -> Result<String, Fault> {
-    let id = optional_id(id, "id", limits).map_err(|fault| said(says, fault))?;
+    let id = optional_id(id, "id", limits).map_err(|fault| invalid(says, fault))?;
     id.ok_or_else(|| Fault::params("id", "task id is required"))
 }
 
 /// Reads metadata, which must be a map of strings.
-fn texts(metadata: Option<Object<'_>>, says: &'static str) -> Result<Vec<(String, String)>, Fault> {
+fn strings(metadata: Option<Object<'_>>, says: &'static str) -> Result<Vec<(String, String)>, Fault> {
     let Some(Value::Object(map)) = metadata.map(|object| object.to_json().to_value()) else { return Ok(Vec::new()) };
     let text = |(name, value): (String, Value)| match value {
         Value::String(text) => Ok((name, text)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
             let message = format!("metadata.{} must be a string", shortened(&name, 64));
-            Err(said(says, Fault::params("metadata", message)))
+            Err(invalid(says, Fault::params("metadata", message)))
         }
     };
     map.into_iter().map(text).collect()

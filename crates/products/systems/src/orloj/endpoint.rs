@@ -97,7 +97,7 @@ pub(crate) async fn answer(
     };
     // The scan has checked that it is UTF-8.
     match jsonrpc::read(std::str::from_utf8(&body).unwrap_or_default()) {
-        Ok(request) if orloj::is_newer(&request.method) => newer(server, named, head, &request, log).await,
+        Ok(request) if orloj::is_newer(&request.method) => answer_v1(server, named, head, &request, log).await,
         Ok(request) => answer_to(server, named, head, &request, log).await,
         Err(Unreadable { id, fault, .. }) => refuse(&fault, &id, log),
     }
@@ -170,7 +170,7 @@ pub(crate) async fn owns(
 }
 
 /// A method of A2A 1.0: access is checked here, and the gateway's own front answers it.
-async fn newer(
+async fn answer_v1(
     server: &Arc<Server>,
     named: Option<&str>,
     head: &request::Parts,
@@ -228,7 +228,7 @@ impl<'a> SystemsContext<'a> {
         let Some(SystemsService { state, settings }) = SystemsService::of(server) else {
             return Err(Error::not_enabled());
         };
-        if let Some((_, limiter)) = &state.pace
+        if let Some((_, limiter)) = &state.rate_limit
             && let Err(wait) = limiter.take(state.hasher.hash_one(network_of(log.address)))
         {
             let wait = u32::try_from(wait.as_millis().div_ceil(1_000)).unwrap_or(u32::MAX).max(1);
@@ -240,9 +240,9 @@ impl<'a> SystemsContext<'a> {
     async fn call(&self, request: &jsonrpc::RpcRequest<'_>, log: &mut RequestLog) -> Result<Response, Error> {
         let limits = self.server.engine.limits();
         let decoded = decode::decode(&request.method, request.params, limits);
-        let decoded = decoded.map_err(|fault| told_of(&fault, Operation::Unknown, log))?;
+        let decoded = decoded.map_err(|fault| logged(&fault, Operation::Unknown, log))?;
         log.operation = decoded.call.name();
-        let caller = self.who(log).await?;
+        let caller = self.caller(log).await?;
         match &decoded.call {
             Call::Send(send) => self.send(&caller, &decoded, (**send).clone(), request, log).await,
             Call::Stream(send) if request.is_notification => {
@@ -262,9 +262,9 @@ impl<'a> SystemsContext<'a> {
     }
 
     /// The caller, within the limits of calls. An invalid token is refused even where none is required.
-    pub(crate) async fn who(&self, log: &mut RequestLog) -> Result<Arc<Caller>, Error> {
+    pub(crate) async fn caller(&self, log: &mut RequestLog) -> Result<Arc<Caller>, Error> {
         let outcome = self.identified(log).await;
-        outcome.map_err(|fault| told_of(&fault, Operation::Unknown, log))
+        outcome.map_err(|fault| logged(&fault, Operation::Unknown, log))
     }
 
     pub(crate) async fn identified(&self, log: &mut RequestLog) -> Result<Arc<Caller>, Fault> {
@@ -304,11 +304,11 @@ impl<'a> SystemsContext<'a> {
         if let Some(SystemTarget { namespace, name }) = target {
             return find(namespace.as_deref().or(self.namespace.as_deref()), name);
         }
-        self.only().ok_or_else(|| Error::no_target(operation))
+        self.only_system().ok_or_else(|| Error::no_target(operation))
     }
 
     /// The only system of the namespace; `None` if there are none or several.
-    pub(crate) fn only(&self) -> Option<&'a ExposedSystem> {
+    pub(crate) fn only_system(&self) -> Option<&'a ExposedSystem> {
         let namespace = self.namespace.as_deref().unwrap_or(orloj::NAMESPACE);
         let mut all = self.settings.systems.iter().filter(|system| *system.namespace == *namespace);
         all.next().filter(|_| all.next().is_none())
@@ -339,7 +339,7 @@ impl<'a> SystemsContext<'a> {
     }
 
     /// The scope of a call by an admitted caller, if the policy allows the call.
-    pub(crate) fn place(
+    pub(crate) fn scope(
         &self,
         caller: &Caller,
         system: &ExposedSystem,
@@ -365,23 +365,23 @@ impl<'a> SystemsContext<'a> {
             Fault { kind, ..fault }
         })?;
         let caller = Caller { tenant: tenant.clone(), ..caller.clone() };
-        let mut place = mounted.place_in(caller, orloj::NAME);
-        place.mount = MOUNT.into();
+        let mut scope = mounted.place_in(caller, orloj::NAME);
+        scope.mount = MOUNT.into();
         // A caller of a system may read its results.
-        if place.reads.is_empty() {
-            place.reads.clone_from(&place.views);
+        if scope.reads.is_empty() {
+            scope.reads.clone_from(&scope.views);
         }
         let shared = match mounted.visibility() {
             Visibility::Tenant | Visibility::Systems => true,
             // An id is shared only among callers who see the same tasks.
             Visibility::Owner | Visibility::Parties => false,
         };
-        place.ids = Some(Arc::new(Ids { shared, ..ids }));
-        Ok(place)
+        scope.ids = Some(Arc::new(Ids { shared, ..ids }));
+        Ok(scope)
     }
 
     /// The system of a send, and the scope of the call.
-    fn addressed(
+    fn resolve_send(
         &self,
         caller: &Caller,
         decoded: &DecodedCall,
@@ -397,12 +397,12 @@ impl<'a> SystemsContext<'a> {
         let id = send.alias.as_deref().unwrap_or_default();
         let name: Arc<str> = address(system).task_name(id).into();
         let ids = Ids { again: self.settings.again, also: Some((NAMES.into(), name)), ..Ids::default() };
-        let place = self.place(caller, system, &decoded.call, ids);
-        let place = place.map_err(|fault| told_of(&fault, operation, log))?;
+        let scope = self.scope(caller, system, &decoded.call, ids);
+        let scope = scope.map_err(|fault| logged(&fault, operation, log))?;
         let body = send.message.text();
         complete(self.server, &self.head.headers, send, body.as_bytes())
-            .map_err(|fault| told_of(&fault, operation, log))?;
-        Ok((system, place))
+            .map_err(|fault| logged(&fault, operation, log))?;
+        Ok((system, scope))
     }
 
     async fn send(
@@ -414,7 +414,7 @@ impl<'a> SystemsContext<'a> {
         log: &mut RequestLog,
     ) -> Result<Response, Error> {
         let operation = Operation::from(&decoded.call);
-        let (system, place) = self.addressed(caller, decoded, &mut send, operation, log)?;
+        let (system, scope) = self.resolve_send(caller, decoded, &mut send, operation, log)?;
         send.wait = match self.settings.wait_ms {
             Some(max_ms) if !request.is_notification => Wait::Rest { max_ms: Some(max_ms) },
             Some(_) | None => Wait::Exists,
@@ -424,18 +424,18 @@ impl<'a> SystemsContext<'a> {
             (Wait::Rest { .. }, most) => {
                 let throttle = self.server.throttle.as_ref();
                 let own = throttle.map(|throttle| throttle.waiting(caller, log.address)).transpose();
-                let own = own.map_err(|fault| told_of(&fault, operation, log))?.flatten();
+                let own = own.map_err(|fault| logged(&fault, operation, log))?.flatten();
                 let full = || Error::new(INTERNAL, "too many concurrent A2A wait connections");
-                let seat = seat(&self.state.waiting, most).map_err(|()| full())?;
-                Some((own, seat, GaugeGuard::new(&self.server.metrics.waiting)))
+                let permit = permit(&self.state.waiting, most).map_err(|()| full())?;
+                Some((own, permit, GaugeGuard::new(&self.server.metrics.waiting)))
             }
         };
         let id = send.alias.clone().unwrap_or_default();
-        match self.server.engine.send(&place, send).await {
+        match self.server.engine.send(&scope, send).await {
             Ok(SendAnswer::Task(task)) => self.result(&request.id, system, &task, &PLAIN).await,
             // A send with an id always opens a task.
             Ok(SendAnswer::Reply(_)) => Err(Error::new(INTERNAL, "failed to create task")),
-            Err(fault) => Err(told_of(&fault, operation, log).about(&id)),
+            Err(fault) => Err(logged(&fault, operation, log).about(&id)),
         }
     }
 
@@ -447,16 +447,16 @@ impl<'a> SystemsContext<'a> {
         log: &mut RequestLog,
     ) -> Result<Response, Error> {
         let operation = Operation::Stream;
-        let (system, place) = self.addressed(caller, decoded, &mut send, operation, log)?;
+        let (system, scope) = self.resolve_send(caller, decoded, &mut send, operation, log)?;
         let throttle = self.server.throttle.as_ref();
         let own = throttle.map(|throttle| throttle.stream(caller, log.address)).transpose();
-        let own = own.map_err(|fault| told_of(&fault, operation, log))?.flatten();
+        let own = own.map_err(|fault| logged(&fault, operation, log))?.flatten();
         let full = || Error::new(INTERNAL, "too many concurrent subscribe connections");
-        let seat = seat(&self.state.streams, self.settings.streams).map_err(|()| full())?;
-        let terms = terms(self.server, self.head, &place.caller.tenant);
+        let permit = permit(&self.state.streams, self.settings.streams).map_err(|()| full())?;
+        let terms = terms(self.server, self.head, &scope.caller.tenant);
         let id = send.alias.clone().unwrap_or_default();
-        let subscription = self.server.engine.stream_to_end(&place, send).await;
-        let subscription = subscription.map_err(|fault| told_of(&fault, operation, log).about(&id))?;
+        let subscription = self.server.engine.stream_to_end(&scope, send).await;
+        let subscription = subscription.map_err(|fault| logged(&fault, operation, log).about(&id))?;
         let first = subscription.first().cloned();
         let feed = TaskFeed {
             first,
@@ -470,7 +470,7 @@ impl<'a> SystemsContext<'a> {
         let mut response = EventStream::new(feed, self.server.metrics.streams.clone())
             .heartbeat(heartbeat, encode::HEARTBEAT)
             .counted(self.server.answers.clone())
-            .permits([own, seat])
+            .permits([own, permit])
             .respond();
         if self.head.version == Version::HTTP_11 {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("keep-alive"));
@@ -487,21 +487,21 @@ impl<'a> SystemsContext<'a> {
         log: &mut RequestLog,
     ) -> Result<Response, Error> {
         let id = &cancel.task;
-        let (system, place, task) = self.find(caller, decoded, id).await?;
+        let (system, scope, task) = self.find(caller, decoded, id).await?;
         log.agent = Some(system.name.clone());
         if let Some(error) = Error::of_state(id, task.state()) {
             return Err(error);
         }
         let call = Cancel { task: task.id.to_string(), metadata: cancel.metadata.clone() };
-        let task = match self.server.engine.cancel(&place, call).await {
+        let task = match self.server.engine.cancel(&scope, call).await {
             Ok(task) => task,
             // The task ended meanwhile.
             Err(fault) if fault.kind == Kind::TaskNotCancelable => {
                 let (_, _, task) = self.find(caller, decoded, id).await?;
                 let refused = Error::of_state(id, task.state());
-                return Err(refused.unwrap_or_else(|| told_of(&fault, Operation::Cancel, log).about(id)));
+                return Err(refused.unwrap_or_else(|| logged(&fault, Operation::Cancel, log).about(id)));
             }
-            Err(fault) => return Err(told_of(&fault, Operation::Cancel, log).about(id)),
+            Err(fault) => return Err(logged(&fault, Operation::Cancel, log).about(id)),
         };
         self.result(&request.id, system, &task, &PLAIN).await
     }
@@ -524,12 +524,12 @@ impl<'a> SystemsContext<'a> {
             if self.namespace.is_some() { near } else { near.into_iter().chain(far).collect() }
         };
         for system in systems.into_iter().filter(|system| self.admits(caller, system)) {
-            let Ok(mut place) = self.place(caller, system, &decoded.call, Ids::default()) else { continue };
+            let Ok(mut scope) = self.scope(caller, system, &decoded.call, Ids::default()) else { continue };
             for mount in [NAMES, MOUNT] {
-                place.mount = mount.into();
-                match self.server.engine.get(&place, id).await {
+                scope.mount = mount.into();
+                match self.server.engine.get(&scope, id).await {
                     // Under `NAMES` a task's own id does not count as its name.
-                    Ok(task) if mount == MOUNT || task.id.to_string() != id => return Ok((system, place, task)),
+                    Ok(task) if mount == MOUNT || task.id.to_string() != id => return Ok((system, scope, task)),
                     Ok(_) => {}
                     Err(fault) if fault.kind == Kind::TaskNotFound => {}
                     Err(fault) => return Err(Error::of(&fault, Operation::Get).about(id)),
@@ -572,15 +572,15 @@ fn namespace(head: &request::Parts) -> Option<String> {
 }
 
 /// A permit, if there is a limit. An error means that none is free.
-fn seat(seats: &Arc<ConcurrencyLimit>, most: Option<u32>) -> Result<Option<ConcurrencyPermit>, ()> {
+fn permit(limit: &Arc<ConcurrencyLimit>, most: Option<u32>) -> Result<Option<ConcurrencyPermit>, ()> {
     match most {
         None => Ok(None),
-        Some(most) => ConcurrencyLimit::take(seats, 0, most).map(Some).ok_or(()),
+        Some(most) => ConcurrencyLimit::take(limit, 0, most).map(Some).ok_or(()),
     }
 }
 
 /// The error for a fault, which is also written to the request log.
-fn told_of(fault: &Fault, operation: Operation, log: &mut RequestLog) -> Error {
+fn logged(fault: &Fault, operation: Operation, log: &mut RequestLog) -> Error {
     log.fault(fault);
     Error::of(fault, operation)
 }

@@ -19,7 +19,7 @@ use web::limiter::{Limiter, RateLimit};
 pub(crate) struct SystemsState {
     /// The caller and the expiry, by the hash of the token.
     pub(crate) tokens: HashMap<[u8; 32], (Arc<Caller>, Option<Time>)>,
-    pub(crate) pace: Option<(NonZeroU32, Arc<Limiter>)>,
+    pub(crate) rate_limit: Option<(NonZeroU32, Arc<Limiter>)>,
     pub(crate) hasher: RandomState,
     pub(crate) waiting: Arc<ConcurrencyLimit>,
     pub(crate) streams: Arc<ConcurrencyLimit>,
@@ -38,14 +38,14 @@ impl SystemsState {
             };
             (callers::hash(&key.secret), (Arc::new(caller), key.expires_at))
         };
-        let pace = settings.requests_per_minute.and_then(NonZeroU32::new).map(|per_minute| {
-            let used = before.and_then(|before| before.pace.as_ref()).filter(|(known, _)| *known == per_minute);
+        let rate_limit = settings.requests_per_minute.and_then(NonZeroU32::new).map(|per_minute| {
+            let used = before.and_then(|before| before.rate_limit.as_ref()).filter(|(known, _)| *known == per_minute);
             let fresh = || Arc::new(Limiter::new(RateLimit { per_minute, burst: per_minute }));
             (per_minute, used.map_or_else(fresh, |(_, limiter)| limiter.clone()))
         });
         SystemsState {
             tokens: settings.tokens.iter().map(known).collect(),
-            pace,
+            rate_limit,
             hasher: before.map(|before| before.hasher.clone()).unwrap_or_default(),
             waiting: before.map(|before| before.waiting.clone()).unwrap_or_default(),
             streams: before.map(|before| before.streams.clone()).unwrap_or_default(),
@@ -74,7 +74,7 @@ impl SystemsState {
 
 impl SystemsService {
     /// Checks before the body is read whether these headers admit to any system at all.
-    pub(crate) async fn lets_in(&self, server: &Server, headers: &HeaderMap) -> Result<(), Fault> {
+    pub(crate) async fn admits_any(&self, server: &Server, headers: &HeaderMap) -> Result<(), Fault> {
         let caller = match self.state.token(headers) {
             Some(known) => known?,
             None => server.callers.identify(headers).await?,

@@ -45,7 +45,7 @@ pub struct ResourceDocument {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct Written {
+struct SentDocument {
     #[serde(default)]
     api_version: Option<String>,
     #[serde(default)]
@@ -61,7 +61,7 @@ struct Written {
 
 /// The members of `metadata`. `generation` and `createdAt` are accepted without effect.
 #[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields, default, rename_all = "camelCase")]
+#[serde(deny_unknown_fields, default, rename_all = "camelCase", expecting = "struct Metadata")]
 pub(crate) struct ResourceMetadata {
     pub(crate) name: Option<String>,
     pub(crate) namespace: Option<String>,
@@ -80,12 +80,12 @@ impl ResourceDocument {
         if text.len() > DOCUMENT_BYTES {
             return Err(vec![format!("the document is larger than {DOCUMENT_BYTES} bytes; write less into it")]);
         }
-        let written: Written = read(text).map_err(|wrong| vec![wrong])?;
+        let sent: SentDocument = read(text).map_err(|wrong| vec![wrong])?;
         let mut wrong = Vec::new();
-        if let Some(version) = written.api_version.as_deref().filter(|version| *version != API_VERSION) {
+        if let Some(version) = sent.api_version.as_deref().filter(|version| *version != API_VERSION) {
             wrong.push(format!("apiVersion: {version:?} is not known; write {API_VERSION}"));
         }
-        let kind = match (written.kind.as_deref(), kind) {
+        let kind = match (sent.kind.as_deref(), kind) {
             (Some(name), Some(kind)) if name != kind.name() => {
                 wrong.push(format!("kind: {name:?} does not belong here; this address is for kind {}", kind.name()));
                 Some(kind)
@@ -100,7 +100,7 @@ impl ResourceDocument {
                 None
             }
         };
-        let ResourceMetadata { name, namespace, labels, annotations, resource_version, .. } = written.metadata;
+        let ResourceMetadata { name, namespace, labels, annotations, resource_version, .. } = sent.metadata;
         let name = name.unwrap_or_default();
         check_name("metadata.name", &name, &mut wrong);
         if name == "watch" || RESERVED.contains(&name.as_str()) {
@@ -118,7 +118,7 @@ impl ResourceDocument {
             wrong.push(format!("metadata.resourceVersion: {says}"));
             None
         });
-        let spec = written.spec.filter(Json::is_object);
+        let spec = sent.spec.filter(Json::is_object);
         if spec.is_none() {
             wrong.push("spec: is missing; write an object".to_owned());
         }
@@ -193,17 +193,17 @@ pub(crate) fn not_a_version(text: &str) -> String {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Shown<'r> {
+struct WireDocument<'r> {
     api_version: &'static str,
     kind: &'static str,
-    metadata: ShownMetadata<'r>,
+    metadata: WireMetadata<'r>,
     spec: &'r Json,
-    status: Status<'r>,
+    status: WireStatus<'r>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct ShownMetadata<'r> {
+struct WireMetadata<'r> {
     name: &'r str,
     namespace: &'r str,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -217,7 +217,7 @@ struct ShownMetadata<'r> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Status<'r> {
+struct WireStatus<'r> {
     phase: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     last_error: Option<&'r str>,
@@ -226,17 +226,17 @@ struct Status<'r> {
 
 impl Resource {
     /// The document in JSON.
-    pub fn shown(&self) -> String {
+    pub fn to_json(&self) -> String {
         let mut annotations: BTreeMap<&str, &str> =
             self.annotations.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
         match self.origin {
             Origin::Config => drop(annotations.insert(ORIGIN, Origin::Config.name())),
             Origin::Made => {}
         }
-        let shown = Shown {
+        let shown = WireDocument {
             api_version: API_VERSION,
             kind: self.kind.name(),
-            metadata: ShownMetadata {
+            metadata: WireMetadata {
                 name: &self.name,
                 namespace: &self.namespace,
                 labels: &self.labels,
@@ -246,7 +246,7 @@ impl Resource {
                 created_at: self.created_at.map(|at| at.to_string()),
             },
             spec: &self.spec,
-            status: Status {
+            status: WireStatus {
                 phase: if self.trouble.is_some() { "Error" } else { "Ready" },
                 last_error: self.trouble.as_deref(),
                 observed_generation: self.generation,

@@ -166,8 +166,8 @@ pub fn is_name(text: &str) -> bool {
 }
 
 /// The fault for an error of the store.
-pub(crate) fn troubled(trouble: model::ports::store::StoreError) -> Fault {
-    Fault::new(model::Kind::Unavailable, "the store cannot be reached now; try again shortly").because(trouble)
+pub(crate) fn store_fault(error: model::ports::store::StoreError) -> Fault {
+    Fault::new(model::Kind::Unavailable, "the store cannot be reached now; try again shortly").because(error)
 }
 
 /// Adds a line about a change of a resource to the audit log.

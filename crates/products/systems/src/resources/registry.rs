@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::{MOST, Origin, Resource, ResourceDocument, ResourceKind, troubled};
+use super::{MOST, Origin, Resource, ResourceDocument, ResourceKind, store_fault};
 use web::concurrency::{ConcurrencyLimit, ConcurrencyPermit};
 
 /// The record that counts changes. Stored.
@@ -70,7 +70,7 @@ pub async fn revision(store: &Arc<dyn Store>) -> Result<u64, Fault> {
 }
 
 async fn count(store: &Arc<dyn Store>) -> Result<(u64, u64), Fault> {
-    let Some(record) = store.record(REVISION.into(), NOW.into()).await.map_err(troubled)? else { return Ok((0, 0)) };
+    let Some(record) = store.record(REVISION.into(), NOW.into()).await.map_err(store_fault)? else { return Ok((0, 0)) };
     let count: RevisionRecord = serde_json::from_slice(&record.body).map_err(Fault::internal)?;
     Ok((count.revision, record.version))
 }
@@ -91,7 +91,7 @@ pub async fn load(store: &Arc<dyn Store>) -> Result<StoredResources, Fault> {
                     limit: PAGE,
                     count: false,
                 };
-                let page = store.records(query).await.map_err(troubled)?;
+                let page = store.records(query).await.map_err(store_fault)?;
                 for (record, rank) in &page.records {
                     after = Some((*rank, record.key.clone()));
                     match serde_json::from_slice::<ResourceRecord>(&record.body) {
@@ -470,7 +470,7 @@ impl ResourceRegistry {
         }
         let mut print = Sha256::new();
         for resource in all.values().filter(|resource| resource.origin == Origin::Config) {
-            print.update(resource.shown());
+            print.update(resource.to_json());
         }
         let print: String = print.finalize()[..4].iter().map(|byte| format!("{byte:02x}")).collect();
         let mut state = self.0.state.write();
@@ -515,7 +515,7 @@ impl ResourceRegistry {
     /// Watches the resources of a kind. Without `from` the watch begins with all of them, else with the events after that
     /// token. `None` means that these are no longer kept; an error, that there are too many watchers.
     pub(crate) fn watch(&self, kind: ResourceKind, from: Option<&str>) -> Result<Option<ResourceWatcher>, ()> {
-        let seat = ConcurrencyLimit::take(&self.0.watching, 0, WATCHERS).ok_or(())?;
+        let permit = ConcurrencyLimit::take(&self.0.watching, 0, WATCHERS).ok_or(())?;
         let state = self.0.state.read();
         let (mut ready, seen) = (
             VecDeque::new(),
@@ -541,7 +541,7 @@ impl ResourceRegistry {
             seen,
             ready,
             news: self.0.news.subscribe(),
-            _seat: seat,
+            _permit: permit,
         }))
     }
 }
@@ -574,7 +574,7 @@ pub(crate) struct ResourceWatcher {
     seen: u64,
     ready: VecDeque<ResourceEvent>,
     news: watch::Receiver<u64>,
-    _seat: ConcurrencyPermit,
+    _permit: ConcurrencyPermit,
 }
 
 impl ResourceWatcher {

@@ -247,7 +247,7 @@ async fn decide(context: &ResourcesContext<'_>, name: &str, approves: bool, text
         extensions: Vec::new(),
         references: Vec::new(),
     };
-    let FoundRun { system, mut place, task } = found;
+    let FoundRun { system, mut scope, task } = found;
     let send = Send {
         task: Some(task.id.to_string()),
         wait: Wait::Exists,
@@ -257,14 +257,14 @@ async fn decide(context: &ResourcesContext<'_>, name: &str, approves: bool, text
         ..Send::new(message)
     };
     let call = Call::Send(Box::new(send.clone()));
-    let checked = context.systems.place(&context.caller, &system, &call, model::Ids::default()).map_err(Error::of)?;
-    place.ids = checked.ids;
+    let checked = context.systems.scope(&context.caller, &system, &call, model::Ids::default()).map_err(Error::of)?;
+    scope.ids = checked.ids;
     match context.systems.visibility(&system) {
         // An idempotency key is one caller's: with one name for all callers, their decisions share the key.
-        Visibility::Tenant | Visibility::Systems => place.caller.name = "orloj-approvals".into(),
+        Visibility::Tenant | Visibility::Systems => scope.caller.name = "orloj-approvals".into(),
         Visibility::Owner | Visibility::Parties => {}
     }
-    context.server.engine.send(&place, send).await.map_err(Error::of)?;
+    context.server.engine.send(&scope, send).await.map_err(Error::of)?;
     let (found, now) = find(context, name).await?;
     let wanted = if approves { Phase::Approved } else { Phase::Denied };
     if now.phase != wanted {

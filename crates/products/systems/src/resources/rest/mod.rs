@@ -209,7 +209,7 @@ impl ResourcesContext<'_> {
             [] if method == Method::POST => {
                 self.may_change()?;
                 let document = ResourceDocument::read(&self.text(&body)?, Some(kind)).map_err(Error::wrong)?;
-                let document = self.placed(document)?;
+                let document = self.in_namespace(document)?;
                 self.write(ResourceWrite::Create(document)).await
             }
             [] => Err(Error::method("GET, HEAD, POST")),
@@ -236,7 +236,7 @@ impl ResourcesContext<'_> {
                     let says = "metadata.resourceVersion: is not the one of If-Match; send one of the two".to_owned();
                     return Err(Error::wrong(vec![says]));
                 }
-                document = self.placed(document)?;
+                document = self.in_namespace(document)?;
                 self.write(ResourceWrite::Update { document, expect }).await
             }
             [name] if method == Method::DELETE => {
@@ -255,7 +255,7 @@ impl ResourcesContext<'_> {
     }
 
     /// Sets the namespace of the query in the document; they must not differ.
-    fn placed(&self, mut document: ResourceDocument) -> Result<ResourceDocument, Error> {
+    fn in_namespace(&self, mut document: ResourceDocument) -> Result<ResourceDocument, Error> {
         match (&document.namespace, &self.query.namespace) {
             (Some(own), Some(asked)) if own != asked => {
                 let says = format!("metadata.namespace: is {own:?}, but the query says {asked:?}");
@@ -276,7 +276,7 @@ impl ResourcesContext<'_> {
 
     async fn write(&self, write: ResourceWrite) -> Result<Response, Error> {
         let (outcome, resource) = self.registry.ask(write, &self.caller.name).await.map_err(Error::of_registry)?;
-        let mut response = shown(&resource);
+        let mut response = resource_response(&resource);
         if outcome == ChangeOutcome::Created {
             *response.status_mut() = StatusCode::CREATED;
         }
@@ -291,7 +291,7 @@ impl ResourcesContext<'_> {
     }
 
     fn get(&self, kind: ResourceKind, name: &str) -> Result<Response, Error> {
-        Ok(shown(&*self.found(kind, name)?))
+        Ok(resource_response(&*self.found(kind, name)?))
     }
 
     fn list(&self, kind: ResourceKind) -> Result<Response, Error> {
@@ -304,7 +304,7 @@ impl ResourcesContext<'_> {
         let page: Vec<&Arc<Resource>> = wanted.by_ref().take(limit).collect();
         let more = wanted.next().is_some();
         let next = page.last().filter(|_| more).map(|last| last.name.to_string());
-        let items = page.iter().map(|one| one.shown()).collect();
+        let items = page.iter().map(|one| one.to_json()).collect();
         Ok(listed(kind.name(), Some(&version), items, next.as_deref()))
     }
 
@@ -340,8 +340,8 @@ fn forbidden(least: &str) -> Error {
 }
 
 /// The response with a resource.
-fn shown(resource: &Resource) -> Response {
-    let mut response = json(resource.shown());
+fn resource_response(resource: &Resource) -> Response {
+    let mut response = json(resource.to_json());
     if let Ok(tag) = HeaderValue::from_str(&format!("\"{}\"", resource.revision)) {
         response.headers_mut().insert(ETAG, tag);
     }

@@ -95,9 +95,9 @@ impl RunScopes {
             .filter(|system| system.trouble.is_none() && context.query.admits_namespace(&system.namespace));
         let mut all = Vec::new();
         for system in systems {
-            let system = as_called(system);
-            if let Ok(place) = context.systems.place(&context.caller, &system, call, Ids::default()) {
-                all.push((system, place));
+            let system = exposed(system);
+            if let Ok(scope) = context.systems.scope(&context.caller, &system, call, Ids::default()) {
+                all.push((system, scope));
             }
         }
         Ok(RunScopes(all))
@@ -125,11 +125,11 @@ impl RunScopes {
 
     async fn gather(&self, server: &Server, list: List, most: usize) -> Result<Vec<(ExposedSystem, Arc<Task>)>, Fault> {
         let mut all: Vec<(ExposedSystem, Arc<Task>)> = Vec::new();
-        for (system, place) in &self.0 {
+        for (system, scope) in &self.0 {
             let mut list = List { page_size: Some(PAGE), ..list.clone() };
             let mut of_system = 0;
             while of_system < most {
-                let page = server.engine.list(place, &list).await?;
+                let page = server.engine.list(scope, &list).await?;
                 of_system += page.tasks.len();
                 all.extend(page.tasks.into_iter().map(|task| (system.clone(), task)));
                 if page.next_page_token.is_empty() {
@@ -145,7 +145,7 @@ impl RunScopes {
 }
 
 /// The system of a resource, in the form of the endpoints.
-fn as_called(system: &Resource) -> ExposedSystem {
+fn exposed(system: &Resource) -> ExposedSystem {
     let spec = system.spec.to_value();
     let a2a = &spec["a2a"];
     let public = a2a["enabled"] == true && a2a["auth"] == "public";
@@ -155,18 +155,18 @@ fn as_called(system: &Resource) -> ExposedSystem {
 /// A run, with its system and the scope in which it was found.
 pub(super) struct FoundRun {
     pub(super) system: ExposedSystem,
-    pub(super) place: CallScope,
+    pub(super) scope: CallScope,
     pub(super) task: Arc<Task>,
 }
 
 /// Finds a run by its name, by the id that its caller chose, or by its own id.
 pub(super) async fn find(context: &ResourcesContext<'_>, name: &str) -> Result<FoundRun, Error> {
     let call = Call::Get(Get { task: name.to_owned(), history: None });
-    for (system, mut place) in RunScopes::of(context, &call)?.0 {
+    for (system, mut scope) in RunScopes::of(context, &call)?.0 {
         for mount in [NAMES, MOUNT] {
-            place.mount = mount.into();
-            match context.server.engine.get(&place, name).await {
-                Ok(task) => return Ok(FoundRun { system, place, task }),
+            scope.mount = mount.into();
+            match context.server.engine.get(&scope, name).await {
+                Ok(task) => return Ok(FoundRun { system, scope, task }),
                 Err(fault) if fault.kind == Kind::TaskNotFound => {}
                 Err(fault) => return Err(Error::of(fault)),
             }
@@ -359,7 +359,7 @@ async fn list(context: &ResourcesContext<'_>) -> Result<Response, Error> {
     };
     let (mut items, mut next) = (Vec::new(), None);
     let runs = RunScopes::of(context, &reads())?;
-    for (system, place) in &runs.0 {
+    for (system, scope) in &runs.0 {
         if begin.as_deref().is_some_and(|begin| &*system.name < begin) {
             continue;
         }
@@ -373,7 +373,7 @@ async fn list(context: &ResourcesContext<'_>) -> Result<Response, Error> {
             }
             let page_size = u32::try_from(limit - items.len()).unwrap_or(PAGE).min(PAGE);
             let query = List { page_size: Some(page_size), page_token: token.take(), ..List::default() };
-            let page = context.server.engine.list(place, &query).await.map_err(Error::of)?;
+            let page = context.server.engine.list(scope, &query).await.map_err(Error::of)?;
             for task in &page.tasks {
                 let run = RunView::of(system, task);
                 if context.query.selector.admits(&run.labels) {
@@ -394,21 +394,21 @@ async fn list(context: &ResourcesContext<'_>) -> Result<Response, Error> {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct Written {
+struct SentTask {
     #[serde(default)]
     api_version: Option<String>,
     #[serde(default)]
     kind: Option<String>,
     #[serde(default)]
     metadata: document::ResourceMetadata,
-    spec: Spec,
+    spec: TaskSpec,
     #[serde(default, rename = "status")]
     _status: Option<serde::de::IgnoredAny>,
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Spec {
+#[serde(deny_unknown_fields, expecting = "struct Spec")]
+struct TaskSpec {
     system: String,
     #[serde(default)]
     input: Map<String, Value>,
@@ -428,24 +428,24 @@ struct Spec {
 }
 
 async fn create(context: &ResourcesContext<'_>, text: &str) -> Result<Response, Error> {
-    let written: Written = document::read(text).map_err(|wrong| Error::wrong(vec![wrong]))?;
+    let sent: SentTask = document::read(text).map_err(|wrong| Error::wrong(vec![wrong]))?;
     let mut wrong = Vec::new();
-    if written.api_version.as_deref().is_some_and(|version| version != API_VERSION) {
+    if sent.api_version.as_deref().is_some_and(|version| version != API_VERSION) {
         wrong.push(format!("apiVersion: write {API_VERSION}"));
     }
-    if written.kind.as_deref().is_some_and(|kind| kind != "Task") {
+    if sent.kind.as_deref().is_some_and(|kind| kind != "Task") {
         wrong.push("kind: this address is for kind Task".to_owned());
     }
-    let name = written.metadata.name.clone().unwrap_or_else(|| format!("task-{}", uuid::Uuid::now_v7().simple()));
+    let name = sent.metadata.name.clone().unwrap_or_else(|| format!("task-{}", uuid::Uuid::now_v7().simple()));
     document::check_name("metadata.name", &name, &mut wrong);
     if name == "watch" {
         wrong.push("metadata.name: \"watch\" is an address; choose another".to_owned());
     }
-    let labels = written.metadata.labels.unwrap_or_default();
-    let annotations = written.metadata.annotations.unwrap_or_default();
+    let labels = sent.metadata.labels.unwrap_or_default();
+    let annotations = sent.metadata.annotations.unwrap_or_default();
     document::check_texts("metadata.labels", &labels, LABEL_BYTES, &mut wrong);
     document::check_texts("metadata.annotations", &annotations, ANNOTATION_BYTES, &mut wrong);
-    let spec = written.spec;
+    let spec = sent.spec;
     match spec.mode.as_deref() {
         None | Some("run") => {}
         Some(mode) => wrong.push(format!("spec.mode: {mode:?} is not there; leave it out, every Task is a run")),
@@ -468,7 +468,7 @@ async fn create(context: &ResourcesContext<'_>, text: &str) -> Result<Response, 
     if !wrong.is_empty() {
         return Err(Error::wrong(wrong));
     }
-    let asked = written.metadata.namespace.as_deref().or(context.query.namespace.as_deref());
+    let asked = sent.metadata.namespace.as_deref().or(context.query.namespace.as_deref());
     let (in_namespace, target) = match spec.system.split_once('/') {
         Some((namespace, target)) => (Some(namespace), target),
         None => (asked, spec.system.as_str()),
@@ -484,18 +484,18 @@ async fn create(context: &ResourcesContext<'_>, text: &str) -> Result<Response, 
     if let Some(trouble) = &found.trouble {
         return Err(Error::conflict(format!("AgentSystem {target:?} is not served now: {trouble}")));
     }
-    let system = as_called(&found);
+    let system = exposed(&found);
     if find(context, &name).await.is_ok() {
         return Err(taken(&name));
     }
-    let message = said(&name, &spec, &labels, &annotations);
+    let message = self::message(&name, &spec, &labels, &annotations);
     let send = Send { alias: Some(name.clone()), wait: Wait::Exists, history: Some(0), ..Send::new(message) };
     let address = SystemAddress { namespace: &system.namespace, name: &system.name };
     let ids =
         Ids { again: Again::Refuse, also: Some((NAMES.into(), address.task_name(&name).into())), ..Ids::default() };
     let call = Call::Send(Box::new(send.clone()));
-    let place = context.systems.place(&context.caller, &system, &call, ids).map_err(Error::of)?;
-    match context.server.engine.send(&place, send).await {
+    let scope = context.systems.scope(&context.caller, &system, &call, ids).map_err(Error::of)?;
+    match context.server.engine.send(&scope, send).await {
         Ok(SendAnswer::Task(task)) => {
             let mut response = super::json(RunView::of(&system, &task).shown(&task, true).to_string());
             *response.status_mut() = StatusCode::CREATED;
@@ -514,7 +514,12 @@ fn taken(name: &str) -> Error {
 }
 
 /// The message to the system: the prompt as text, other input as data.
-fn said(name: &str, spec: &Spec, labels: &BTreeMap<String, String>, annotations: &BTreeMap<String, String>) -> Message {
+fn message(
+    name: &str,
+    spec: &TaskSpec,
+    labels: &BTreeMap<String, String>,
+    annotations: &BTreeMap<String, String>,
+) -> Message {
     let mut rest = spec.input.clone();
     let prompt = match rest.remove("prompt") {
         Some(Value::String(prompt)) => Some(prompt),
@@ -540,16 +545,16 @@ fn said(name: &str, spec: &Spec, labels: &BTreeMap<String, String>, annotations:
 
 /// Cancels a run if it has not ended, and deletes it.
 async fn delete(context: &ResourcesContext<'_>, name: &str) -> Result<Response, Error> {
-    let FoundRun { system, place, task } = find(context, name).await?;
+    let FoundRun { system, scope, task } = find(context, name).await?;
     let id = task.id;
     let cancel = Cancel { task: id.to_string(), metadata: Some(Json::from_value(&json!({ "reason": "deleted" }))) };
     // The caller must be allowed to cancel, too.
     context
         .systems
-        .place(&context.caller, &system, &Call::Cancel(cancel.clone()), Ids::default())
+        .scope(&context.caller, &system, &Call::Cancel(cancel.clone()), Ids::default())
         .map_err(Error::of)?;
     if !task.core.is_settled() {
-        match context.server.engine.cancel(&place, cancel).await {
+        match context.server.engine.cancel(&scope, cancel).await {
             Ok(_) => {}
             // It has ended meanwhile.
             Err(fault) if matches!(fault.kind, Kind::TaskNotCancelable | Kind::TaskNotFound) => {}

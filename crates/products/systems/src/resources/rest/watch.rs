@@ -43,7 +43,7 @@ const EXPIRED: &str =
 pub(super) fn resources(context: &ResourcesContext<'_>, kind: ResourceKind) -> Result<Response, Error> {
     let header = last_event_id(&context.head.headers).and_then(Result::ok);
     let from = header.or(context.query.version.as_deref());
-    let seat = seat(context)?;
+    let permit = permit(context)?;
     let full = || {
         Error::new(http::StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", "too many watch already; try again later")
     };
@@ -53,14 +53,14 @@ pub(super) fn resources(context: &ResourcesContext<'_>, kind: ResourceKind) -> R
     Ok(respond(
         context,
         EventStream::new(feed, context.server.metrics.streams.clone()).heartbeat(heartbeat, HEARTBEAT),
-        seat,
+        permit,
     ))
 }
 
-fn seat(context: &ResourcesContext<'_>) -> Result<Option<ConcurrencyPermit>, Error> {
+fn permit(context: &ResourcesContext<'_>) -> Result<Option<ConcurrencyPermit>, Error> {
     let throttle = context.server.throttle.as_ref();
-    let seat = throttle.map(|throttle| throttle.stream(&context.caller, context.address)).transpose();
-    Ok(seat.map_err(Error::of)?.flatten())
+    let permit = throttle.map(|throttle| throttle.stream(&context.caller, context.address)).transpose();
+    Ok(permit.map_err(Error::of)?.flatten())
 }
 
 fn respond<S: EventSource>(
@@ -111,7 +111,7 @@ impl EventSource for ResourceFeed {
     async fn write(&mut self, piece: &mut Vec<u8>, event: Option<ResourceEvent>) -> io::Result<Flow> {
         match event {
             Some(event) => {
-                let frame = frame(Some(&event.token), name(event.happened), &event.resource.shown());
+                let frame = frame(Some(&event.token), name(event.happened), &event.resource.to_json());
                 piece.extend_from_slice(&frame);
                 Ok(Flow::Continues)
             }
@@ -145,7 +145,7 @@ pub(super) async fn runs(context: &ResourcesContext<'_>, runs: RunScopes) -> Res
             "runs cannot be watched from a version on; watch again without one, it begins with what is there",
         ));
     }
-    let seat = seat(context)?;
+    let permit = permit(context)?;
     let feed = RunFeed {
         server: context.server.clone(),
         runs,
@@ -157,7 +157,7 @@ pub(super) async fn runs(context: &ResourcesContext<'_>, runs: RunScopes) -> Res
         heartbeat: Duration::from_millis(context.server.settings.heartbeat_ms),
         said: tokio::time::Instant::now(),
     };
-    Ok(respond(context, EventStream::new(feed, context.server.metrics.streams.clone()), seat))
+    Ok(respond(context, EventStream::new(feed, context.server.metrics.streams.clone()), permit))
 }
 
 struct RunFeed {
@@ -242,7 +242,7 @@ impl RunFeed {
         }
         for _ in 0..ASKED_FOR.min(self.order.len()) {
             let Some(task) = self.order.pop_front() else { break };
-            if self.server.engine.store().head(task).await.map_err(crate::resources::troubled)?.is_some() {
+            if self.server.engine.store().head(task).await.map_err(crate::resources::store_fault)?.is_some() {
                 self.order.push_back(task);
             } else if let Some((_, shown)) = self.known.remove(&task) {
                 self.ready.push_back(frame(None, "DELETED", &shown));
