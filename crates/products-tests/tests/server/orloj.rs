@@ -432,7 +432,7 @@ async fn a_task_that_asks_ends_the_wait_and_goes_on_with_the_answer() {
         assert_eq!(state(&send("a", "approve").await), "completed", "{again:?}");
         assert_eq!(state(&send("b", "publish that").await), "input-required");
         assert_eq!(state(&send("b", "deny: no").await), "failed");
-        // A stream goes on while somebody thinks.
+        // A stream stays open while the task waits for an answer.
         let stream = running.post(&of("asks"), &body("tasks/sendSubscribe", &saying("c", "x"))).caller("bound");
         let stream = stream.send().await.unwrap();
         until("it asks", async || {
