@@ -197,7 +197,7 @@ fn excerpt(body: &[u8]) -> String {
     String::from_utf8_lossy(&body[..body.len().min(200)]).into_owned()
 }
 
-/// What follows `mark`, up to `end`.
+/// The text between `mark` and `end`.
 fn between(body: &[u8], mark: &[u8], end: u8) -> Option<String> {
     let from = find(body, mark)? + mark.len();
     let length = memchr::memchr(end, &body[from..])?;

@@ -80,7 +80,7 @@ async fn step(
     }
 }
 
-/// What a connection writes and reads in, again and again.
+/// The buffers of a connection, used again for each request.
 #[derive(Default)]
 struct Paper {
     request: Vec<u8>,

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::http::{Connection, Target};
 use crate::{STREAM, excerpt, percentile};
 
-/// What is asked, and of whom.
+/// The form of a request, and its recipient.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Form {
     /// An agent, by SendStreamingMessage.

@@ -15,7 +15,7 @@ use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
 use systems::admin::apply_request;
-use systems::resources::Document;
+use systems::resources::ResourceDocument;
 
 use crate::command::{Output, Whereabouts};
 use crate::config::{Found, secret};
@@ -181,8 +181,8 @@ impl Far {
     }
 
     fn apply(&mut self, one: &One) -> anyhow::Result<Value> {
-        let document = Document::read(&one.text, None).map_err(|wrong| anyhow::anyhow!(wrong.join("\n")))?;
-        let plural = document.sort.plural();
+        let document = ResourceDocument::read(&one.text, None).map_err(|wrong| anyhow::anyhow!(wrong.join("\n")))?;
+        let plural = document.kind.plural();
         let all = format!("{}/v1/{plural}", self.base);
         let own = format!("{all}/{}", document.name);
         let (status, before) = self.say(self.client.get(&own))?;

@@ -269,7 +269,7 @@ mod tests {
     fn drawn(system: Value) -> Value {
         let system: systems::System = serde_json::from_value(system).unwrap();
         let graph = system.check(|_| true).unwrap();
-        let mut picture = serde_json::to_value(graph.picture()).unwrap();
+        let mut picture = serde_json::to_value(graph.diagram()).unwrap();
         picture["system"] = "article".into();
         picture
     }

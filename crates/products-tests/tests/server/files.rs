@@ -167,7 +167,7 @@ async fn serve_with(len: usize, change: impl FnOnce(&mut Settings)) -> (Running,
     let store = Arc::new(Counting { inner: stores::memory::MemoryStore::new(), blobs: AtomicUsize::new(0) });
     let engine = Engine::builder(store.clone()).agents(vec![Maker::making(len)]).start().await.unwrap();
     let assistant = "0190f3c4-1111-4222-8333-444455556666".parse().unwrap();
-    let assistants = AssistantsService::new(assistants::langgraph::Profile::default());
+    let assistants = AssistantsService::new(assistants::langgraph::LangGraphProfile::default());
     let (products, agent_ids) = (vec![Arc::new(assistants) as _], vec![(assistant, "maker".into())]);
     let mut settings = Settings { products, agent_ids, ..Settings::test(&["maker"]) };
     change(&mut settings);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use assistants::AssistantsService;
-use assistants::langgraph::Profile;
+use assistants::langgraph::LangGraphProfile;
 use gateway::Settings;
 use gateway::settings::Timeouts;
 use model::Kind;
@@ -89,9 +89,17 @@ async fn addresses() -> Vec<(&'static str, Running, String)> {
     vec![
         ("an agent", start(guarded()).await, "/a2a/echo".into()),
         ("the root", start(guarded()).await, "/".into()),
-        ("langgraph, documented", start(langgraph(Profile::Documented)).await, format!("/langgraph/a2a/{assistant}")),
-        ("langgraph, current", start(langgraph(Profile::Current)).await, format!("/langgraph/a2a/{assistant}")),
-        ("no such assistant", start(langgraph(Profile::Documented)).await, "/langgraph/a2a/none".into()),
+        (
+            "langgraph, documented",
+            start(langgraph(LangGraphProfile::Documented)).await,
+            format!("/langgraph/a2a/{assistant}"),
+        ),
+        (
+            "langgraph, current",
+            start(langgraph(LangGraphProfile::Current)).await,
+            format!("/langgraph/a2a/{assistant}"),
+        ),
+        ("no such assistant", start(langgraph(LangGraphProfile::Documented)).await, "/langgraph/a2a/none".into()),
         ("the market", market().await, "/uumit/a2a".into()),
         ("an address shared with the market", market().await, "/a2a".into()),
         ("a market's upload", market().await, "/api/v1/deliverables/upload".into()),

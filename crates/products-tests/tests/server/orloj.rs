@@ -8,7 +8,7 @@ use model::Again;
 use model::ports::agent::Agent;
 use serde_json::{Value, json};
 use systems::agent as system;
-use systems::{Orloj, OrlojSystem, SystemsService};
+use systems::{ExposedSystem, SystemsService, SystemsSettings};
 use systems_graph::System;
 
 mod access;
@@ -23,12 +23,12 @@ const SYSTEMS: [(&str, &str, bool, &str); 4] = [
     ("asks", "review", false, r#"{"graph":{"go":{"agent":"echo","approval":{"ask":"May it?"}}}}"#),
 ];
 
-fn shown((name, namespace, public, _): (&str, &str, bool, &str)) -> OrlojSystem {
+fn shown((name, namespace, public, _): (&str, &str, bool, &str)) -> ExposedSystem {
     let agents = vec!["echo".into(), "scripted".into()];
-    OrlojSystem { name: name.into(), namespace: namespace.into(), public, agents }
+    ExposedSystem { name: name.into(), namespace: namespace.into(), public, agents }
 }
 
-pub(crate) async fn open(change: impl FnOnce(&mut Settings, &mut Orloj)) -> Running {
+pub(crate) async fn open(change: impl FnOnce(&mut Settings, &mut SystemsSettings)) -> Running {
     let mut all: Vec<Arc<dyn Agent>> =
         agents::BUILTIN.iter().map(|builtin| (builtin.build)(&agents::BuiltinSettings::default())).collect();
     let mut names = vec!["echo", "scripted"];
@@ -36,11 +36,11 @@ pub(crate) async fn open(change: impl FnOnce(&mut Settings, &mut Orloj)) -> Runn
     for (name, _, _, graph) in SYSTEMS.into_iter().chain([("hidden", "", false, SYSTEMS[1].3)]) {
         let system: System = serde_json::from_str(graph).unwrap();
         let graph = system.check(|agent| names.contains(&agent)).unwrap();
-        all.push(Arc::new(system::Agent::new(name, &system, graph)));
+        all.push(Arc::new(system::SystemAgent::new(name, &system, graph)));
         names.push(name);
     }
     let mut settings = Settings { agents: names.iter().map(|name| Arc::from(*name)).collect(), ..settings() };
-    let mut orloj = Orloj::new(SYSTEMS.map(shown).into());
+    let mut orloj = SystemsSettings::new(SYSTEMS.map(shown).into());
     orloj.tokens = vec![token("bound", &["system:asks", "system:guarded"]), token("other", &["system:asks"])];
     change(&mut settings, &mut orloj);
     settings.products.push(Arc::new(SystemsService::new(orloj, None)));
@@ -432,7 +432,7 @@ async fn a_task_that_asks_ends_the_wait_and_goes_on_with_the_answer() {
         assert_eq!(state(&send("a", "approve").await), "completed", "{again:?}");
         assert_eq!(state(&send("b", "publish that").await), "input-required");
         assert_eq!(state(&send("b", "deny: no").await), "failed");
-        // A stream goes on while somebody thinks.
+        // A stream stays open while the task waits for an answer.
         let stream = running.post(&of("asks"), &body("tasks/sendSubscribe", &saying("c", "x"))).caller("bound");
         let stream = stream.send().await.unwrap();
         until("it asks", async || {

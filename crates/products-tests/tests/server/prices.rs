@@ -45,7 +45,7 @@ async fn shop() -> (Running, Market) {
         market.credit(&user.into(), ut("100"), user, None).await.unwrap();
     }
     let agent_ids = vec![(agents::assistant::assistant_id("echo"), Arc::from("echo"))];
-    let assistants = AssistantsService::new(assistants::langgraph::Profile::Documented);
+    let assistants = AssistantsService::new(assistants::langgraph::LangGraphProfile::Documented);
     let market_service = MarketService::new(Uumit::new(market.clone()));
     let products: Vec<Arc<dyn ProductService>> = vec![Arc::new(market_service), Arc::new(assistants)];
     let settings = Settings {

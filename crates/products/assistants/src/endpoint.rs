@@ -1,16 +1,15 @@
-//! LangSmith's endpoint: an assistant at `/langgraph/a2a/{assistant}` and, by its id, at `/a2a/{assistant}`, as strict as the
-//! product.
+//! LangSmith's endpoint: an assistant at `/langgraph/a2a/{assistant}` and at `/a2a/{assistant}`.
 //!
-//! The second address is the one that the product documents. The generations of A2A share it: a request that states a version
-//! or has a method that the product lacks is theirs ([`is_owner`]), and a cancel works there.
+//! The second address is the one that the product documents. The versions of A2A share it: a request that states a version,
+//! or whose method the product lacks, is answered by the gateway's own front ([`is_owner`]). A cancel works there.
 //!
-//! The envelope, the order of the checks and the statuses are the dialect's ([`crate::langgraph`]); here the assistant is
-//! found, and a message is sorted: the answer to a question its task asks, or the next run on the thread.
+//! The envelope, the order of the checks and the statuses are in [`crate::langgraph`]. The endpoint finds the assistant, and
+//! relates a message to its task: it answers the task's question, or begins the next run on the thread.
 
 use std::sync::Arc;
 
 use crate::langgraph::decode::{self, Resume};
-use crate::langgraph::{self, Profile, Reply, Request, card, envelope, errors};
+use crate::langgraph::{self, AssistantRequest, HttpReply, LangGraphProfile, card, envelope, errors};
 use bytes::Bytes;
 use dialects::framing::json::Writer;
 use dialects::framing::jsonrpc::{self, OwnedId, Unreadable};
@@ -30,17 +29,17 @@ use gateway::mount::Mounted;
 use web::body::Response;
 use web::response::json;
 
-/// Where a request came in.
+/// The address of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Address {
+pub(crate) enum AssistantAddress {
     /// Below `/langgraph`.
     Own,
-    /// `/a2a/{assistant}`, which the generations of A2A share.
+    /// `/a2a/{assistant}`, which the versions of A2A share.
     Shared,
 }
 
-/// Whether a request at the shared address is the product's. It states no version of A2A; it names the product's dialect, or
-/// none and one of the product's methods, or is no request at all.
+/// Whether the product answers a request at the shared address, which states no version of A2A. It does if the request names
+/// the product's dialect; if it names no dialect, and its method is one of the product's; or if it cannot be parsed.
 pub(crate) fn is_owner(server: &Server, head: &request::Parts, body: &Bytes) -> bool {
     if let Some(dialect) = head.headers.get(&A2A_DIALECT) {
         return dialect == langgraph::NAME || dialect == langgraph::CURRENT_NAME;
@@ -56,11 +55,11 @@ pub(crate) fn is_owner(server: &Server, head: &request::Parts, body: &Bytes) -> 
     }
 }
 
-/// An assistant as a path names it.
+/// Answers a request to the assistant in a path.
 pub(crate) async fn answer(
     server: &Arc<Server>,
     assistant: &str,
-    address: Address,
+    address: AssistantAddress,
     head: &request::Parts,
     body: Result<Bytes, Fault>,
     log: &mut RequestLog,
@@ -72,7 +71,7 @@ pub(crate) async fn answer(
     }
     let body = match body.and_then(|body| scan::scan(&body, server.engine.limits().json_depth).map(|_| body.clone())) {
         Ok(body) => body,
-        // What is not JSON is refused in the product's own words.
+        // A body that is not JSON is refused by `envelope::read`, in the product's words.
         Err(fault) if fault.kind == Kind::Parse => Bytes::from_static(b"{"),
         Err(fault) => return refuse(profile, &OwnedId::NULL, &fault, Operation::Unknown, log),
     };
@@ -87,8 +86,8 @@ pub(crate) async fn answer(
     let mut operation = Operation::Unknown;
     match call(server, profile, assistant, address, head, &request, &body, log, &mut operation).await {
         Ok(response) => response,
-        Err(Refusal::Reply(refused)) => reply(refused),
-        Err(Refusal::Fault(fault)) => {
+        Err(Error::Reply(refused)) => reply(refused),
+        Err(Error::Fault(fault)) => {
             let said_in_stream = envelope::is_stream(&request.method)
                 && errors::reply(profile, &request.id, &fault, operation).status == 200;
             if said_in_stream {
@@ -100,52 +99,51 @@ pub(crate) async fn answer(
     }
 }
 
-enum Refusal {
+enum Error {
     Fault(Fault),
-    Reply(Reply),
+    Reply(HttpReply),
 }
 
-impl From<Fault> for Refusal {
-    fn from(fault: Fault) -> Refusal {
-        Refusal::Fault(fault)
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Error {
+        Error::Fault(fault)
     }
 }
 
 #[allow(clippy::too_many_arguments, reason = "what a request is made of; used once")]
 async fn call(
     server: &Arc<Server>,
-    profile: Profile,
+    profile: LangGraphProfile,
     assistant: &str,
-    address: Address,
+    address: AssistantAddress,
     head: &request::Parts,
-    request: &Request,
+    request: &AssistantRequest,
     body: &[u8],
     log: &mut RequestLog,
     operation: &mut Operation,
-) -> Result<Response, Refusal> {
+) -> Result<Response, Error> {
     decode::check(profile, request)?;
     let mounted = find(server, assistant).ok_or_else(|| {
         let message = format!("Assistant '{assistant}' not found");
         match profile {
-            Profile::Documented => Refusal::Reply(errors::detail(404, &message)),
-            Profile::Current if assistant.parse::<Uuid>().is_err() => {
+            LangGraphProfile::Documented => Error::Reply(errors::detail(404, &message)),
+            LangGraphProfile::Current if assistant.parse::<Uuid>().is_err() => {
                 Fault::new(Kind::InvalidParams, "Invalid assistant ID: must be a UUID").into()
             }
-            Profile::Current => Fault::new(Kind::InvalidParams, message).into(),
+            LangGraphProfile::Current => Fault::new(Kind::InvalidParams, message).into(),
         }
     })?;
     log.agent = Some(mounted.agent.clone());
     let caller = who(server, mounted, head, log).await?;
     let takes_text = server.engine.profile(&mounted.agent).as_deref().is_none_or(takes_text);
     let cancel = match (profile, address) {
-        (Profile::Documented, Address::Own) => decode::Cancels::Refused,
-        (Profile::Documented, Address::Shared) | (Profile::Current, Address::Own | Address::Shared) => {
-            decode::Cancels::Work
-        }
+        (LangGraphProfile::Documented, AssistantAddress::Own) => decode::Cancels::Refused,
+        (LangGraphProfile::Documented, AssistantAddress::Shared)
+        | (LangGraphProfile::Current, AssistantAddress::Own | AssistantAddress::Shared) => decode::Cancels::Work,
     };
-    let decode::Decoded { call, context, resume } =
+    let decode::AssistantCall { call, context, resume } =
         decode::decode(profile, request, takes_text, cancel, server.engine.limits())?;
-    // The documented table has one line for every cancel, because none works there.
+    // The documented profile has one error for every cancel, because none works there.
     *operation = match (&call, cancel) {
         (Call::Cancel(_), decode::Cancels::Work) => Operation::Unknown,
         (call, decode::Cancels::Work | decode::Cancels::Refused) => Operation::from(call),
@@ -153,7 +151,7 @@ async fn call(
     let mut effective = EffectiveCall::of(Decoded { call, tenant: None }, &head.headers)?;
     let wire = profile.wire(&request.method);
     let asked = CallContext { server, mounted, head, caller, wire, rules: wire, threaded: true };
-    sort(&asked, profile, &mut effective, context.as_ref(), resume, request).await?;
+    relate_to_task(&asked, profile, &mut effective, context.as_ref(), resume, request).await?;
     let (done, tenant) = asked.perform(effective, body, log).await.map_err(|fault| named(fault, request))?;
     let mut response = match done {
         Done::Stream(follow) => {
@@ -170,14 +168,15 @@ async fn call(
     Ok(response)
 }
 
-/// A task that is named must be one of the thread that is named; and a message for it is an answer, or the next run.
-async fn sort(
+/// Relates a call to the task that it names. The task must be on the thread that is named. A message for it is an answer to
+/// its question, or begins the next run on the thread.
+async fn relate_to_task(
     asked: &CallContext<'_>,
-    profile: Profile,
+    profile: LangGraphProfile,
     effective: &mut EffectiveCall,
     context: Option<&model::ContextId>,
     resume: Resume,
-    request: &Request,
+    request: &AssistantRequest,
 ) -> Result<(), Fault> {
     let id = match &effective.call {
         Call::Get(get) => Some(get.task.clone()),
@@ -197,22 +196,22 @@ async fn sort(
     };
     let state = match (found, profile) {
         (Ok(task), _) => Some(task.state()),
-        (Err(fault), Profile::Current) => return Err(named(fault, request)),
-        (Err(fault), Profile::Documented) if fault.kind == Kind::TaskNotFound => None,
-        (Err(fault), Profile::Documented) => return Err(fault),
+        (Err(fault), LangGraphProfile::Current) => return Err(named(fault, request)),
+        (Err(fault), LangGraphProfile::Documented) if fault.kind == Kind::TaskNotFound => None,
+        (Err(fault), LangGraphProfile::Documented) => return Err(fault),
     };
     let waits = matches!(state, Some(State::InputRequired | State::AuthRequired));
     match (waits, resume, profile) {
         (true, _, _) => {}
         (false, Resume::Must, _) => return Err(Fault::new(Kind::InvalidParams, "Task is not awaiting input")),
-        (false, Resume::Maybe | Resume::No, Profile::Current) if state.is_some_and(is_over) => {
+        (false, Resume::Maybe | Resume::No, LangGraphProfile::Current) if state.is_some_and(is_over) => {
             return Err(Fault::new(Kind::TaskSettled, "A terminal task cannot accept another message"));
         }
-        (false, Resume::Maybe | Resume::No, Profile::Current) => {}
-        // The page says that the task is ignored: the message is simply the thread's next.
-        (false, Resume::Maybe | Resume::No, Profile::Documented) => send.task = None,
+        (false, Resume::Maybe | Resume::No, LangGraphProfile::Current) => {}
+        // The product's page says that the task is ignored: the message is the next of the thread.
+        (false, Resume::Maybe | Resume::No, LangGraphProfile::Documented) => send.task = None,
     }
-    // The thread is the task's own; it need not be said twice.
+    // The thread follows from the task.
     if send.task.is_some() {
         send.context = None;
     }
@@ -226,8 +225,8 @@ fn is_over(state: State) -> bool {
     }
 }
 
-/// A missing task is named as the caller named it.
-fn named(fault: Fault, request: &Request) -> Fault {
+/// The fault with the product's message, which has the id of the task as in the request.
+fn named(fault: Fault, request: &AssistantRequest) -> Fault {
     let text = |value: &serde_json::Value, name: &str| value.get(name).and_then(|v| v.as_str()).map(str::to_owned);
     match fault.kind {
         Kind::TaskNotFound => {
@@ -248,15 +247,15 @@ fn find<'s>(server: &'s Server, assistant: &str) -> Option<&'s Mounted> {
     server.mounts.agent_by_id(assistant.parse().ok()?)
 }
 
-/// Whether an assistant reads text: its input has `messages`, the product would say.
+/// Whether an assistant reads text. In the product's terms, its input schema has `messages`.
 fn takes_text(agent: &agent::Profile) -> bool {
     agent.input_modes.iter().any(|mode| matches!(mode.as_str(), "*/*" | "text/*" | "text/plain" | "text"))
 }
 
-/// The newer servers show the card to a GET; to everything else there is no such verb.
-fn other_verb(server: &Arc<Server>, profile: Profile, assistant: &str, head: &request::Parts) -> Response {
+/// The current profile answers a GET with the card; all other verbs are not allowed.
+fn other_verb(server: &Arc<Server>, profile: LangGraphProfile, assistant: &str, head: &request::Parts) -> Response {
     let get = head.method == Method::GET || head.method == Method::HEAD;
-    if get && profile == Profile::Current {
+    if get && profile == LangGraphProfile::Current {
         return assistant_card(server, Some(assistant), head);
     }
     let mut response = reply(errors::detail(405, "Method Not Allowed"));
@@ -264,7 +263,7 @@ fn other_verb(server: &Arc<Server>, profile: Profile, assistant: &str, head: &re
     response
 }
 
-/// The card of the assistant that the query names.
+/// The card of the assistant in the query.
 pub(crate) fn card_by_query(server: &Arc<Server>, head: &request::Parts) -> Response {
     let named = head.uri.query().and_then(|text| query::value(text, "assistant_id").ok().flatten());
     assistant_card(server, named.as_deref(), head)
@@ -273,26 +272,33 @@ pub(crate) fn card_by_query(server: &Arc<Server>, head: &request::Parts) -> Resp
 fn assistant_card(server: &Arc<Server>, assistant: Option<&str>, head: &request::Parts) -> Response {
     let Some(profile) = AssistantsService::profile(server) else { return reply(errors::detail(404, "Not Found")) };
     let Some(id) = assistant.filter(|id| !id.is_empty()) else {
-        return reply(Reply { status: 400, body: card::refused("Missing required query parameter: assistant_id") });
+        return reply(HttpReply { status: 400, body: card::refused("Missing required query parameter: assistant_id") });
     };
     let found = find(server, id).and_then(|mounted| server.engine.profile(&mounted.agent));
     let Some(agent) = found else {
-        return reply(Reply { status: 400, body: card::refused(&format!("Assistant '{id}' not found")) });
+        return reply(HttpReply { status: 400, body: card::refused(&format!("Assistant '{id}' not found")) });
     };
     let base = format!("{}/langgraph", server.cards.base_url(&server.settings, head));
-    let mut response = reply(Reply { status: 200, body: card::card(profile, &agent, id, &base, takes_text(&agent)) });
+    let mut response =
+        reply(HttpReply { status: 200, body: card::card(profile, &agent, id, &base, takes_text(&agent)) });
     gateway::cards::cacheable(response.headers_mut());
     response
 }
 
-fn reply(reply: langgraph::Reply) -> Response {
+fn reply(reply: langgraph::HttpReply) -> Response {
     let body = Bytes::from(reply.body);
     let mut response = if reply.status == 202 { Response::new(body.into()) } else { json(body) };
     *response.status_mut() = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::BAD_REQUEST);
     response
 }
 
-fn refuse(profile: Profile, id: &OwnedId, fault: &Fault, operation: Operation, log: &mut RequestLog) -> Response {
+fn refuse(
+    profile: LangGraphProfile,
+    id: &OwnedId,
+    fault: &Fault,
+    operation: Operation,
+    log: &mut RequestLog,
+) -> Response {
     log.fault(fault);
     let mut response = reply(errors::reply(profile, id, fault, operation));
     if fault.kind == Kind::Unauthenticated {

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::AssistantsService;
-use crate::langgraph::Profile;
+use crate::langgraph::LangGraphProfile;
 
 /// The key of the section, in the config and in the demo's file.
 const SECTION: &str = "langgraph";
@@ -31,7 +31,7 @@ pub enum LanggraphProfile {
     Current,
 }
 
-impl From<LanggraphProfile> for Profile {
+impl From<LanggraphProfile> for LangGraphProfile {
     fn from(profile: LanggraphProfile) -> Self {
         match profile {
             LanggraphProfile::Documented => Self::Documented,
@@ -43,12 +43,12 @@ impl From<LanggraphProfile> for Profile {
 /// Assistants have an endpoint of their own in the demo and where the config asks for it.
 pub(crate) fn prepare(setup: &Setup<'_>) -> Option<Box<dyn Prepared>> {
     let wanted = setup.section::<Langgraph>(SECTION).map(|wanted| wanted.profile.unwrap_or_default().into());
-    let profile = wanted.or(setup.is_demo.then_some(Profile::Documented))?;
+    let profile = wanted.or(setup.is_demo.then_some(LangGraphProfile::Documented))?;
     Some(Box::new(PreparedAssistants { profile }))
 }
 
 struct PreparedAssistants {
-    profile: Profile,
+    profile: LangGraphProfile,
 }
 
 impl Prepared for PreparedAssistants {

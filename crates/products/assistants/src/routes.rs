@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::langgraph::Profile;
+use crate::langgraph::LangGraphProfile;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::request;
@@ -10,7 +10,7 @@ use model::Fault;
 use uuid::Uuid;
 use web::body::Response;
 
-use crate::endpoint::{self, Address};
+use crate::endpoint::{self, AssistantAddress};
 use gateway::front::{RequestLog, at_mount};
 use gateway::mount::{CARD, OLD_CARD};
 use gateway::product::{
@@ -20,16 +20,16 @@ use gateway::service::refused_as_text;
 use gateway::{Server, callers};
 
 pub struct AssistantsService {
-    profile: Profile,
+    profile: LangGraphProfile,
 }
 
 impl AssistantsService {
-    pub fn new(profile: Profile) -> AssistantsService {
+    pub fn new(profile: LangGraphProfile) -> AssistantsService {
         AssistantsService { profile }
     }
 
-    /// The profile of the endpoint, where it is served.
-    pub(crate) fn profile(server: &Server) -> Option<Profile> {
+    /// The profile of the endpoint; `None` if the product is not served.
+    pub(crate) fn profile(server: &Server) -> Option<LangGraphProfile> {
         server.product::<AssistantsService>().map(|service| service.profile)
     }
 }
@@ -67,7 +67,7 @@ impl ProductService for AssistantsService {
         is_owner.then(|| Box::new(AssistantsEndpoint::Shared(id)) as Box<dyn ProductEndpoint + 'a>)
     }
 
-    /// The query of a card's address may name an assistant.
+    /// A request for a card can name an assistant in its query.
     fn card<'a>(&'a self, request: CardRequest<'a>) -> Option<BoxFuture<'a, Option<Response>>> {
         let CardRequest { server, head, .. } = request;
         let is_named = head.uri.query().is_some_and(|query| query.contains("assistant_id="));
@@ -98,7 +98,7 @@ impl ProductEndpoint for AssistantsEndpoint<'_> {
             let (AssistantsEndpoint::Assistant(id) | AssistantsEndpoint::Shared(id)) = self else { return Ok(()) };
             match id.parse().ok().and_then(|id| server.mounts.agent_by_id(id)) {
                 Some(mounted) => at_mount(server, mounted, head).await,
-                // Only a caller who is let in learns that the assistant does not exist.
+                // Without access a caller does not learn whether the assistant exists.
                 None => {
                     let caller = server.callers.identify(&head.headers).await?;
                     let closed = server.callers.required() && !caller.authenticated;
@@ -113,10 +113,10 @@ impl ProductEndpoint for AssistantsEndpoint<'_> {
         Box::pin(async move {
             match self {
                 AssistantsEndpoint::Assistant(id) => {
-                    endpoint::answer(server, id, Address::Own, head, body.into_bytes(), log).await
+                    endpoint::answer(server, id, AssistantAddress::Own, head, body.into_bytes(), log).await
                 }
                 AssistantsEndpoint::Shared(id) => {
-                    endpoint::answer(server, id, Address::Shared, head, body.into_bytes(), log).await
+                    endpoint::answer(server, id, AssistantAddress::Shared, head, body.into_bytes(), log).await
                 }
                 AssistantsEndpoint::Card => endpoint::card_by_query(server, head),
             }
@@ -154,7 +154,7 @@ mod tests {
             ("/langgraph", "nothing"),
             ("/a2a/x", "not mine"),
         ] {
-            let found = match AssistantsService::new(Profile::Documented).route(path) {
+            let found = match AssistantsService::new(LangGraphProfile::Documented).route(path) {
                 ProductRoute::Found(_) => "found",
                 ProductRoute::Nothing => "nothing",
                 ProductRoute::NotMine => "not mine",
@@ -162,8 +162,10 @@ mod tests {
             assert_eq!(found, expected, "{path}");
         }
         assert!(
-            AssistantsService::new(Profile::Documented).unknown_agent("22222222-2222-4222-8222-222222222222").is_some()
+            AssistantsService::new(LangGraphProfile::Documented)
+                .unknown_agent("22222222-2222-4222-8222-222222222222")
+                .is_some()
         );
-        assert!(AssistantsService::new(Profile::Documented).unknown_agent("echo").is_none());
+        assert!(AssistantsService::new(LangGraphProfile::Documented).unknown_agent("echo").is_none());
     }
 }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::SystemsService;
-use crate::resources::{Document, Write};
+use crate::resources::{ResourceDocument, ResourceWrite};
 use gateway::admin::{AdminCommand, AdminContext, AdminRequest, Secret, task_by_own_id, wrong_arguments};
 
 pub static COMMANDS: [AdminCommand; 2] = [
@@ -48,7 +48,7 @@ pub fn graph_request(system: String, task: Option<String>) -> Result<AdminReques
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ApplyArguments {
-    /// In JSON.
+    /// A document in JSON.
     document: Secret,
 }
 
@@ -57,7 +57,7 @@ pub fn apply_request(document: Secret) -> Result<AdminRequest, serde_json::Error
     Ok(AdminRequest::Product(&COMMANDS[1], serde_json::to_value(ApplyArguments { document })?))
 }
 
-/// So many children of a task are looked at.
+/// The most children of a task that are read.
 const CHILDREN: usize = 10_000;
 const PAGE: u32 = 100;
 
@@ -66,7 +66,7 @@ async fn graph(context: &AdminContext<'_>, arguments: Value) -> Result<Value, Fa
     let (engine, system, task) = (context.engine, system.as_str(), task.as_deref());
     let agents = engine.agents();
     let agent = find(&agents, system)?;
-    let picture = match task {
+    let diagram = match task {
         None => agent.picture(None),
         Some(task) => {
             let unknown = || {
@@ -87,7 +87,7 @@ async fn graph(context: &AdminContext<'_>, arguments: Value) -> Result<Value, Fa
             agent.picture(Some(Look { log: &log, children: &children }))
         }
     };
-    picture.map(|picture| picture.to_value()).ok_or_else(|| Fault::internal("a system without a picture"))
+    diagram.map(|diagram| diagram.to_value()).ok_or_else(|| Fault::internal("a system without a picture"))
 }
 
 async fn apply(context: &AdminContext<'_>, arguments: Value) -> Result<Value, Fault> {
@@ -95,18 +95,18 @@ async fn apply(context: &AdminContext<'_>, arguments: Value) -> Result<Value, Fa
     let nobody = "no server runs on this data that could check it; start one with rialto serve, or name one with --url";
     let running = context.running.ok_or_else(|| Fault::new(Kind::Unavailable, nobody))?;
     let server = running.serving.now();
-    let shelf = SystemsService::of(&server).and_then(SystemsService::resources).ok_or_else(|| {
+    let registry = SystemsService::of(&server).and_then(SystemsService::resources).ok_or_else(|| {
         let says = "this server has no Orloj's endpoints; write orloj: {} into its config";
         Fault::new(Kind::Unsupported, says)
     })?;
     let wrong = |all: Vec<String>| Fault::new(Kind::InvalidParams, all.join("\n"));
-    let document = Document::read(&document.0, None).map_err(wrong)?;
-    let done = shelf.ask(Write::Apply(document), "(operator)").await;
-    let (verb, resource) = done.map_err(|refusal| Fault::new(Kind::InvalidParams, refusal.says()))?;
-    Ok(json!({ "plural": resource.sort.plural(), "name": &*resource.name, "outcome": verb.name() }))
+    let document = ResourceDocument::read(&document.0, None).map_err(wrong)?;
+    let done = registry.ask(ResourceWrite::Apply(document), "(operator)").await;
+    let (outcome, resource) = done.map_err(|error| Fault::new(Kind::InvalidParams, error.says()))?;
+    Ok(json!({ "plural": resource.kind.plural(), "name": &*resource.name, "outcome": outcome.name() }))
 }
 
-/// The system of this name among these agents. A fault says which there are.
+/// The system of this name among these agents. A fault lists the names of all systems.
 pub fn find<'a>(agents: &'a [Arc<dyn Agent>], system: &str) -> Result<&'a Arc<dyn Agent>, Fault> {
     let is_system = |agent: &&Arc<dyn Agent>| agent.picture(None).is_some();
     let named = agents.iter().find(|agent| *agent.profile().name == *system);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::OrlojSystem;
+use crate::ExposedSystem;
 use anyhow::{Context, bail};
 use gateway::settings::Key;
 use model::Again;
@@ -129,8 +129,8 @@ impl Orloj {
         &self,
         configured: &Systems,
         remotes: Vec<(Arc<str>, String)>,
-        exposed: Vec<OrlojSystem>,
-    ) -> anyhow::Result<crate::Orloj> {
+        exposed: Vec<ExposedSystem>,
+    ) -> anyhow::Result<crate::SystemsSettings> {
         for (name, value, least, most) in [
             ("send_wait_max_s", self.send_wait_max_s, 1, 86_400),
             ("body_bytes", self.body_bytes.map(|n| n as u64), 1_024, 1 << 30),
@@ -145,7 +145,7 @@ impl Orloj {
             }
         }
         self.resources.check()?;
-        let mut all = crate::Orloj::new(exposed);
+        let mut all = crate::SystemsSettings::new(exposed);
         all.wait_ms = match self.send_mode {
             SendMode::Wait => Some(self.send_wait_max_s.map_or(30 * 60_000, |seconds| seconds * 1_000)),
             SendMode::Return => None,
@@ -208,7 +208,7 @@ impl Token {
 }
 
 /// A system as the endpoints show it, if they do.
-pub fn shown<'a>(name: &str, system: &System, agents: impl Iterator<Item = &'a str>) -> Option<OrlojSystem> {
+pub fn shown<'a>(name: &str, system: &System, agents: impl Iterator<Item = &'a str>) -> Option<ExposedSystem> {
     let a2a = system.a2a.filter(|a2a| a2a.enabled)?;
     let mut members: Vec<Arc<str>> = Vec::new();
     for agent in agents {
@@ -216,7 +216,7 @@ pub fn shown<'a>(name: &str, system: &System, agents: impl Iterator<Item = &'a s
             members.push(agent.into());
         }
     }
-    Some(OrlojSystem {
+    Some(ExposedSystem {
         name: name.into(),
         namespace: system.namespace().into(),
         public: match a2a.auth {

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use crate::Orloj;
+use crate::SystemsSettings;
 use anyhow::Context;
 use futures_util::future::BoxFuture;
 use gateway::Server;
@@ -63,7 +63,7 @@ pub fn tokens(data: &Path) -> anyhow::Result<Tokens> {
 }
 
 /// Adds the tokens to the settings.
-pub fn let_in(orloj: &mut Orloj, tokens: &Tokens) {
+pub fn let_in(orloj: &mut SystemsSettings, tokens: &Tokens) {
     let systems = [PUBLIC, ASKS].map(|system| format!("system:{system}")).into();
     // A token without scopes permits everything.
     for (name, secret, scopes) in

@@ -1,17 +1,41 @@
-//! Systems of agents, and the resources that describe them.
+//! The product `systems`: graphs of agents that are called as one agent, and Orloj's API for them.
 //!
-//! To the engine a system is an agent. The endpoint finds the system that a request means, checks who may call it, and
-//! lets `crate::orloj` read and write. An id there belongs to the system, not to the caller: all callers of a system
-//! find a task by it, and a send that reuses it restarts, is refused, or answers the task's question. Streams show the
-//! whole task at every change of its status; steps may be left out, the last one never. A system with `auth: bearer` is
-//! closed at every address.
+//! A *system* is a graph whose nodes are agents. To the engine it is an ordinary agent: its task walks the graph and opens
+//! one child task for each visit of a node. Orloj's endpoints serve the systems at `/orloj`, at some addresses of the root,
+//! and at `/a2a`, which they share with the default agent.
 //!
-//! Resources (`crate::resources`) are documents of the config and documents made at runtime, which are records. The
-//! binary makes a change: read and check it like the config, build agents, store it in one commit, swap, show. One
-//! record counts all changes; its number is the `resourceVersion`, each change is conditional on it, and one small read
-//! a second tells other processes. A resource that cannot be served is left out with its reason; it stops neither a
-//! start nor a reload. Runs and approvals are read from tasks and their logs; an approval is decided under an
-//! idempotency key of its own.
+//! | module | content |
+//! |---|---|
+//! | [`agent`] | a system as an agent: one turn of a run, its journal, its diagram |
+//! | [`orloj`] | Orloj's wire form (`decode`, `encode`, `errors`, `card`) and its JSON-RPC endpoint |
+//! | [`resources`] | systems and agents as documents that callers read, watch and change over REST |
+//! | [`admin`] | the admin commands `graph` and `apply` |
+//! | `routes` | the product's addresses, and its implementation of the gateway's product port |
+//! | `settings` | the settings of the endpoints |
+//!
+//! The rules of a graph (its spec, validation and state machine) are the pure crate `systems_graph`.
+//!
+//! # The path of a request
+//!
+//! 1. The gateway asks `routes` for the endpoint of a path, reads the body, and calls the endpoint.
+//! 2. JSON-RPC goes to `orloj::endpoint`: it applies the rate limit, decodes the call, identifies the caller, finds the
+//!    system by path, `metadata` or namespace, checks access, and hands the call to the engine as a call to the system's
+//!    agent. Methods of A2A 1.0 at the same addresses go on to the gateway's own JSON-RPC front.
+//! 3. REST goes to `resources::rest`. A change waits in the queue of the [`resources::ResourceRegistry`]. The reloader of
+//!    the binary takes it from there: it checks the change like the config, builds the agents, stores the change in one
+//!    commit, swaps the agents in, and publishes the new state.
+//! 4. The engine runs the system's turn in `agent::driver`.
+//!
+//! # Rules
+//!
+//! * An id that a caller chooses belongs to the system and not to the caller: every caller of the system finds the task by
+//!   it. A send that reuses an id restarts the task, is refused, or answers the task's question.
+//! * A stream shows the whole task at each change of its status. Intermediate states may be left out, the last one never.
+//! * A system with `auth: bearer` requires a credential at every address.
+//! * One record counts all changes of resources. Its number is the `resourceVersion`, every change is conditional on it,
+//!   and other processes read it once a second. A resource that cannot be served is left out with its reason; it stops
+//!   neither a start nor a reload.
+//! * Runs and approvals are views of tasks and their logs. An approval is decided under an idempotency key of its own.
 
 pub mod admin;
 pub mod agent;
@@ -26,7 +50,7 @@ mod settings;
 
 pub use prepare::agents_of;
 pub use routes::{SystemsAddress, SystemsService};
-pub use settings::{Orloj, OrlojSystem};
+pub use settings::{ExposedSystem, SystemsSettings};
 pub use systems_graph::{System, Systems};
 
 use gateway::admin::AdminCommand;

@@ -12,13 +12,13 @@ use model::Json;
 use model::ports::agent::Agent;
 use model::ports::store::Store;
 use serde_json::Value;
-use systems_graph::{Graph, System, Systems};
+use systems_graph::{System, SystemGraph, Systems};
 
 use crate::changes::SystemChanges;
 use crate::config::{self, Orloj as EndpointConfig, Resources as Rules};
 use crate::resources::admission::{self, Trouble, Troubles, Written, in_spec};
-use crate::resources::{Loaded, Resource, Sort, load};
-use crate::{Orloj, SystemsService, agent, demo};
+use crate::resources::{Resource, ResourceKind, StoredResources, load};
+use crate::{SystemsService, SystemsSettings, agent, demo};
 
 pub(crate) fn prepare(setup: &Setup<'_>) -> anyhow::Result<Option<Box<dyn Prepared>>> {
     let endpoints = setup.section::<EndpointConfig>("orloj").cloned();
@@ -45,7 +45,7 @@ pub(crate) fn prepare(setup: &Setup<'_>) -> anyhow::Result<Option<Box<dyn Prepar
         changes,
         own: Vec::new(),
         config_resources: Vec::new(),
-        at: Loaded::default(),
+        at: StoredResources::default(),
         is_loaded: false,
         made: Vec::new(),
         stored: Vec::new(),
@@ -58,7 +58,7 @@ pub(crate) fn prepare(setup: &Setup<'_>) -> anyhow::Result<Option<Box<dyn Prepar
 struct Node {
     name: Arc<str>,
     system: System,
-    graph: Graph,
+    graph: SystemGraph,
 }
 
 pub(crate) struct PreparedSystems {
@@ -77,7 +77,7 @@ pub(crate) struct PreparedSystems {
     /// Agents and systems of the config as resources.
     config_resources: Vec<Arc<Resource>>,
     /// Where the stored resources were read, or where a change leads to.
-    pub(crate) at: Loaded,
+    pub(crate) at: StoredResources,
     /// Whether the stored resources were read from the store.
     is_loaded: bool,
     /// The stored resources.
@@ -95,7 +95,7 @@ impl PreparedSystems {
         self.endpoints.as_ref().map(|endpoints| endpoints.resources.clone()).unwrap_or_default()
     }
 
-    fn settings(&self) -> anyhow::Result<Option<Orloj>> {
+    fn settings(&self) -> anyhow::Result<Option<SystemsSettings>> {
         let Some(endpoints) = &self.endpoints else { return Ok(None) };
         let nodes = self.own.iter().chain(&self.stored);
         let exposed =
@@ -135,8 +135,8 @@ impl PreparedSystems {
                 let says = "metadata.name: the config has this name, and what is written there is served; rename one";
                 vec![says.to_owned()]
             };
-            match one.sort {
-                Sort::Agent => match admission::agent(one, &self.agents, &rules) {
+            match one.kind {
+                ResourceKind::Agent => match admission::agent(one, &self.agents, &rules) {
                     Err(trouble) => drop(troubles.insert(one.key(), trouble)),
                     Ok(_) if is_taken() => drop(wrong.insert(one.name.clone(), taken())),
                     Ok((agent, fingerprint)) => match agent.check() {
@@ -144,7 +144,7 @@ impl PreparedSystems {
                         Err(error) => drop(wrong.insert(one.name.clone(), vec![in_spec(&error.to_string())])),
                     },
                 },
-                Sort::AgentSystem => match admission::system(one) {
+                ResourceKind::AgentSystem => match admission::system(one) {
                     Err(trouble) => drop(troubles.insert(one.key(), trouble)),
                     Ok(_) if is_taken() => drop(wrong.insert(one.name.clone(), taken())),
                     Ok((system, fingerprint)) => pending.push((one.name.clone(), system, fingerprint)),
@@ -214,7 +214,7 @@ impl PreparedSystems {
     /// operator's business.
     fn read_config_resources(&mut self, configured: &[RosterEntry]) {
         let resource = |entry: &RosterEntry| match self.own.iter().find(|node| node.name == entry.name) {
-            None => Resource::of_config(Sort::Agent, &entry.name, Json::from_value(&entry.spec)),
+            None => Resource::of_config(ResourceKind::Agent, &entry.name, Json::from_value(&entry.spec)),
             Some(node) => {
                 let mut bare = node.system.clone();
                 let (namespace, labels) = (bare.namespace().into(), std::mem::take(&mut bare.labels));
@@ -222,7 +222,7 @@ impl PreparedSystems {
                 // Not through a JSON value, which would lose the order of the nodes.
                 let spec = serde_json::to_string(&bare).ok().and_then(|text| Json::parse(&text));
                 let spec = spec.unwrap_or_else(|| Json::from_value(&Value::Null));
-                Resource { namespace, labels, ..Resource::of_config(Sort::AgentSystem, &entry.name, spec) }
+                Resource { namespace, labels, ..Resource::of_config(ResourceKind::AgentSystem, &entry.name, spec) }
             }
         };
         self.config_resources = configured.iter().map(|entry| Arc::new(resource(entry))).collect();
@@ -245,8 +245,8 @@ fn agent_entry(name: &Arc<str>, config: agents::AgentConfig, fingerprint: String
     }
 }
 
-fn system_entry(name: &Arc<str>, system: &System, graph: &Graph, fingerprint: String) -> RosterEntry {
-    let agent = Arc::new(agent::Agent::new(name, system, graph.clone())) as Arc<dyn Agent>;
+fn system_entry(name: &Arc<str>, system: &System, graph: &SystemGraph, fingerprint: String) -> RosterEntry {
+    let agent = Arc::new(agent::SystemAgent::new(name, system, graph.clone())) as Arc<dyn Agent>;
     RosterEntry {
         name: name.clone(),
         fingerprint,
@@ -260,7 +260,7 @@ fn system_entry(name: &Arc<str>, system: &System, graph: &Graph, fingerprint: St
 pub fn agents_of(prepared: &[Box<dyn Prepared>]) -> Vec<Arc<dyn Agent>> {
     let systems = prepared.iter().find_map(|product| (&**product as &dyn Any).downcast_ref::<PreparedSystems>());
     let agent =
-        |node: &Node| Arc::new(agent::Agent::new(&node.name, &node.system, node.graph.clone())) as Arc<dyn Agent>;
+        |node: &Node| Arc::new(agent::SystemAgent::new(&node.name, &node.system, node.graph.clone())) as Arc<dyn Agent>;
     systems.into_iter().flat_map(|systems| &systems.own).map(agent).collect()
 }
 
@@ -396,7 +396,7 @@ mod tests {
         (prepared, entries)
     }
 
-    fn made(sort: Sort, name: &str, spec: &str) -> Arc<Resource> {
+    fn made(sort: ResourceKind, name: &str, spec: &str) -> Arc<Resource> {
         let resource = Resource::of_config(sort, name, Json::parse(spec).unwrap());
         Arc::new(Resource { origin: Origin::Made, ..resource })
     }
@@ -407,29 +407,29 @@ mod tests {
         let (mut systems, configured) =
             prepared("systems: { s: { agents: [a, b] } }\norloj: {}\n", &[("a", echo()), ("b", echo())]);
         systems.made = vec![
-            made(Sort::Agent, "c", r#"{"kind":"echo"}"#),
-            made(Sort::Agent, "a", r#"{"kind":"scripted"}"#),
-            made(Sort::Agent, "bad", r#"{"kind":"command","command":"cat"}"#),
-            made(Sort::AgentSystem, "outer", r#"{"agents":["inner","s"]}"#),
-            made(Sort::AgentSystem, "inner", r#"{"graph":{"c":{"next":"b"}}}"#),
-            made(Sort::AgentSystem, "lost", r#"{"agents":["bad"]}"#),
-            made(Sort::AgentSystem, "ring", r#"{"agents":["gnir"]}"#),
-            made(Sort::AgentSystem, "gnir", r#"{"agents":["ring"]}"#),
-            made(Sort::AgentSystem, "odd", r#"{"grph":{}}"#),
-            made(Sort::AgentSystem, "far", r#"{"agents":["a"],"namespace":"x"}"#),
+            made(ResourceKind::Agent, "c", r#"{"kind":"echo"}"#),
+            made(ResourceKind::Agent, "a", r#"{"kind":"scripted"}"#),
+            made(ResourceKind::Agent, "bad", r#"{"kind":"command","command":"cat"}"#),
+            made(ResourceKind::AgentSystem, "outer", r#"{"agents":["inner","s"]}"#),
+            made(ResourceKind::AgentSystem, "inner", r#"{"graph":{"c":{"next":"b"}}}"#),
+            made(ResourceKind::AgentSystem, "lost", r#"{"agents":["bad"]}"#),
+            made(ResourceKind::AgentSystem, "ring", r#"{"agents":["gnir"]}"#),
+            made(ResourceKind::AgentSystem, "gnir", r#"{"agents":["ring"]}"#),
+            made(ResourceKind::AgentSystem, "odd", r#"{"grph":{}}"#),
+            made(ResourceKind::AgentSystem, "far", r#"{"agents":["a"],"namespace":"x"}"#),
         ];
         let stored = systems.stored_roster(&configured);
         let names: Vec<&str> = configured.iter().chain(&stored).map(|entry| &*entry.name).collect();
         assert_eq!(names, ["a", "b", "s", "c", "inner", "outer"]);
         let says = |sort, name: &str| systems.troubles[&(sort, name.into())].says();
         for (sort, name, piece) in [
-            (Sort::Agent, "a", "the config has this name"),
-            (Sort::Agent, "bad", "may not be made here"),
-            (Sort::AgentSystem, "lost", "spec.agents[0]: there is no agent \"bad\""),
-            (Sort::AgentSystem, "ring", "it is made of gnir"),
-            (Sort::AgentSystem, "gnir", "break the ring"),
-            (Sort::AgentSystem, "odd", "did you mean `graph`?"),
-            (Sort::AgentSystem, "far", "spec.namespace: belongs to metadata"),
+            (ResourceKind::Agent, "a", "the config has this name"),
+            (ResourceKind::Agent, "bad", "may not be made here"),
+            (ResourceKind::AgentSystem, "lost", "spec.agents[0]: there is no agent \"bad\""),
+            (ResourceKind::AgentSystem, "ring", "it is made of gnir"),
+            (ResourceKind::AgentSystem, "gnir", "break the ring"),
+            (ResourceKind::AgentSystem, "odd", "did you mean `graph`?"),
+            (ResourceKind::AgentSystem, "far", "spec.namespace: belongs to metadata"),
         ] {
             assert!(says(sort, name).contains(piece), "{name}: {}", says(sort, name));
         }
@@ -441,7 +441,7 @@ mod tests {
         assert!(systems.build_failed("c", "url: it is not there") && !systems.build_failed("a", "x"));
         let stored = systems.stored_roster(&configured);
         assert!(stored.is_empty(), "inner and outer are made of it");
-        assert_eq!(systems.troubles[&(Sort::Agent, "c".into())].says(), "spec.url: it is not there");
+        assert_eq!(systems.troubles[&(ResourceKind::Agent, "c".into())].says(), "spec.url: it is not there");
         // Fewer stored resources leave nothing behind.
         systems.unbuilt.clear();
         systems.made.truncate(1);

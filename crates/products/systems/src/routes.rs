@@ -8,13 +8,13 @@ use http::{HeaderMap, request};
 use model::Fault;
 use web::body::Response;
 
-use super::Orloj;
+use super::SystemsSettings;
 use crate::changes::SystemChanges;
 use crate::demo;
 use crate::orloj::endpoint as orloj;
-use crate::orloj::state::House;
+use crate::orloj::state::SystemsState;
 use crate::resources::rest::{self as resources, Collection};
-use crate::resources::{DOCUMENT_BYTES, Loaded, Resource, Shelf, Sort};
+use crate::resources::{DOCUMENT_BYTES, Resource, ResourceKind, ResourceRegistry, StoredResources};
 use gateway::front::RequestLog;
 use gateway::mount::{CARD, OLD_CARD};
 use gateway::product::{
@@ -25,8 +25,8 @@ use gateway::service::refused_as_text;
 use gateway::{Server, Settings, settings};
 
 pub struct SystemsService {
-    pub(crate) settings: Orloj,
-    pub(crate) state: House,
+    pub(crate) settings: SystemsSettings,
+    pub(crate) state: SystemsState,
     roster: Option<Roster>,
     demo: Option<demo::Tokens>,
 }
@@ -34,14 +34,14 @@ pub struct SystemsService {
 /// The resources of this version.
 struct Roster {
     changes: Arc<SystemChanges>,
-    at: Loaded,
+    at: StoredResources,
     shown: Vec<Arc<Resource>>,
 }
 
 impl SystemsService {
     /// The service that takes the place of `before`: what callers have used of their limits stays used.
-    pub fn new(settings: Orloj, before: Option<&SystemsService>) -> SystemsService {
-        let state = House::new(&settings, before.map(|before| &before.state));
+    pub fn new(settings: SystemsSettings, before: Option<&SystemsService>) -> SystemsService {
+        let state = SystemsState::new(&settings, before.map(|before| &before.state));
         SystemsService { settings, state, roster: None, demo: None }
     }
 
@@ -49,7 +49,7 @@ impl SystemsService {
     pub(crate) fn with_roster(
         self,
         changes: Arc<SystemChanges>,
-        at: Loaded,
+        at: StoredResources,
         shown: Vec<Arc<Resource>>,
     ) -> SystemsService {
         SystemsService { roster: Some(Roster { changes, at, shown }), ..self }
@@ -68,7 +68,7 @@ impl SystemsService {
     }
 
     /// The systems and agents, where they are served as resources.
-    pub fn resources(&self) -> Option<&Shelf> {
+    pub fn resources(&self) -> Option<&ResourceRegistry> {
         self.settings.resources.as_ref()
     }
 }
@@ -120,11 +120,11 @@ impl ProductService for SystemsService {
     }
 
     fn knows_caller<'a>(&'a self, server: &'a Arc<Server>, head: &'a request::Parts) -> BoxFuture<'a, bool> {
-        Box::pin(async move { self.lets_in(server, &head.headers).await.is_ok() })
+        Box::pin(async move { self.admits_any(server, &head.headers).await.is_ok() })
     }
 }
 
-/// The addresses that systems share with the default agent.
+/// The addresses that systems share with the default agent: `/a2a`.
 pub struct SystemsAddress;
 
 impl SharedAddress for SystemsAddress {
@@ -140,7 +140,7 @@ impl SharedAddress for SystemsAddress {
         crate::orloj::NAME
     }
 
-    /// A token that only the systems' endpoints know.
+    /// A token that is valid at the systems' endpoints only.
     fn by_headers(&self, server: &Server, headers: &HeaderMap) -> bool {
         orloj::is_token(server, headers)
     }
@@ -173,21 +173,21 @@ impl SharedAddress for SystemsAddress {
 
 #[derive(Debug)]
 enum SystemsEndpoint<'a> {
-    /// With the system that the path names.
+    /// The system in the path, if any.
     JsonRpc(Option<&'a str>),
     Card(Option<&'a str>),
     Registry,
-    /// With the path below the collection.
+    /// The collection, and the path below it.
     Resources(Collection, &'a str),
 }
 
-/// The endpoint for a path; `Some(None)` where nothing is there, although the path is below the product's mount.
+/// The endpoint of a path. `Some(None)`: the path is below the product's mount, but has no endpoint.
 fn route(path: &str) -> Option<Option<SystemsEndpoint<'_>>> {
     match path.strip_prefix("/orloj") {
         Some("/a2a" | "/a2a/") => Some(Some(SystemsEndpoint::JsonRpc(None))),
         Some(CARD | OLD_CARD) => Some(Some(SystemsEndpoint::Card(None))),
         Some(below) if below.starts_with('/') => Some(systems(below).or_else(|| runs(below))),
-        // Clients of the product know no mount.
+        // Clients of Orloj use addresses without a mount.
         Some(_) | None => systems(path).map(Some),
     }
 }
@@ -198,23 +198,23 @@ fn systems(path: &str) -> Option<SystemsEndpoint<'_>> {
     if below == "a2a/agents" {
         return Some(SystemsEndpoint::Registry);
     }
-    let (sort, below) = [Sort::AgentSystem, Sort::Agent].into_iter().find_map(|sort| {
-        let below = below.strip_prefix(sort.plural())?;
-        (below.is_empty() || below.starts_with('/')).then_some((sort, below))
+    let (kind, below) = [ResourceKind::AgentSystem, ResourceKind::Agent].into_iter().find_map(|kind| {
+        let below = below.strip_prefix(kind.plural())?;
+        (below.is_empty() || below.starts_with('/')).then_some((kind, below))
     })?;
-    let resources = SystemsEndpoint::Resources(Collection::Resources(sort), below);
+    let resources = SystemsEndpoint::Resources(Collection::Resources(kind), below);
     let Some(named) = below.strip_prefix('/').filter(|named| !named.is_empty()) else { return Some(resources) };
     let (name, rest) = named.split_at(named.find('/').unwrap_or(named.len()));
     match rest {
         _ if name.is_empty() => None,
-        // Both collections: the second is an older address, at which a system is named, too.
+        // In both collections: `/v1/agents/{name}/a2a` is an older address of a system.
         "/a2a" | "/a2a/" => Some(SystemsEndpoint::JsonRpc(Some(name))),
         CARD | OLD_CARD => Some(SystemsEndpoint::Card(Some(name))),
         _ => Some(resources),
     }
 }
 
-/// Paths below the mount only: at the root `/v1/tasks` is another dialect's.
+/// Paths below the mount only: at the root, `/v1/tasks` belongs to another dialect.
 fn runs(path: &str) -> Option<SystemsEndpoint<'_>> {
     let below = path.strip_prefix("/v1/")?;
     let (collection, rest) = match below.strip_prefix("tasks") {
@@ -238,7 +238,7 @@ impl ProductEndpoint for SystemsEndpoint<'_> {
     fn admit<'a>(&'a self, server: &'a Arc<Server>, head: &'a request::Parts) -> BoxFuture<'a, Result<(), Fault>> {
         Box::pin(async move {
             match SystemsService::of(server) {
-                Some(systems) => systems.lets_in(server, &head.headers).await,
+                Some(systems) => systems.admits_any(server, &head.headers).await,
                 None => Ok(()),
             }
         })
@@ -286,7 +286,7 @@ mod tests {
             SystemsEndpoint::JsonRpc(name) => format!("rpc {}", name.unwrap_or("-")),
             SystemsEndpoint::Card(name) => format!("card {}", name.unwrap_or("-")),
             SystemsEndpoint::Registry => "registry".into(),
-            SystemsEndpoint::Resources(Collection::Resources(sort), rest) => format!("{} {rest}", sort.plural()),
+            SystemsEndpoint::Resources(Collection::Resources(kind), rest) => format!("{} {rest}", kind.plural()),
             SystemsEndpoint::Resources(Collection::Tasks, rest) => format!("runs {rest}"),
             SystemsEndpoint::Resources(Collection::Approvals, rest) => format!("approvals {rest}"),
         };

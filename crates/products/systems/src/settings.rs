@@ -4,38 +4,38 @@ use std::sync::Arc;
 
 use model::Again;
 
-use crate::resources::Shelf;
+use crate::resources::ResourceRegistry;
 use gateway::settings::Key;
 
-/// Orloj's endpoints: `/orloj`, `/v1/agent-systems` and its relatives, and its rows at `/a2a`.
+/// Settings of Orloj's endpoints: `/orloj`, `/v1/agent-systems` and the other addresses at the root, and `/a2a`.
 #[derive(Clone, Debug)]
-pub struct Orloj {
-    /// The systems that are shown, in order.
-    pub systems: Vec<OrlojSystem>,
-    /// Tokens that are good here and nowhere else.
+pub struct SystemsSettings {
+    /// The systems that are served, in the order of the config.
+    pub systems: Vec<ExposedSystem>,
+    /// Tokens that are valid at these endpoints only.
     pub tokens: Vec<Key>,
-    /// Agents elsewhere, for the registry: name and address.
+    /// Agents on other servers, for the registry of cards: name and address.
     pub remotes: Vec<(Arc<str>, String)>,
-    /// How long a send waits for the end of its task; `None` does not wait at all.
+    /// The longest wait of a send for the end of its task; with `None` a send does not wait.
     pub wait_ms: Option<u64>,
-    /// What a send means whose id has a task already.
+    /// The effect of a send whose id already has a task.
     pub again: Again,
-    /// A request's body.
+    /// The largest body of a request.
     pub body_bytes: usize,
-    /// Sends that wait, and streams, at a time; none by default.
+    /// The most concurrent sends that wait, and streams. Default: no limit.
     pub waiting: Option<u32>,
     pub streams: Option<u32>,
-    /// Requests a minute of one address; none by default.
+    /// The most requests per minute from one network address. Default: no limit.
     pub requests_per_minute: Option<u32>,
-    /// The version that cards say.
+    /// The protocol version on cards.
     pub protocol_version: String,
-    /// The systems and agents there are, where they are shown and changed.
-    pub resources: Option<Shelf>,
+    /// The registry of systems and agents, if they are served as resources.
+    pub resources: Option<ResourceRegistry>,
 }
 
-impl Orloj {
-    pub fn new(systems: Vec<OrlojSystem>) -> Orloj {
-        Orloj {
+impl SystemsSettings {
+    pub fn new(systems: Vec<ExposedSystem>) -> SystemsSettings {
+        SystemsSettings {
             systems,
             tokens: Vec::new(),
             remotes: Vec::new(),
@@ -51,13 +51,13 @@ impl Orloj {
     }
 }
 
-/// A system that is shown at Orloj's endpoints: an agent of that name.
+/// A system that Orloj's endpoints serve: the agent of that name.
 #[derive(Clone, Debug)]
-pub struct OrlojSystem {
+pub struct ExposedSystem {
     pub name: Arc<str>,
     pub namespace: Arc<str>,
-    /// Anybody may call it; else who has a token that is good for it.
+    /// Whether it can be called without a credential.
     pub public: bool,
-    /// What it is made of.
+    /// The agents of its nodes.
     pub agents: Vec<Arc<str>>,
 }

@@ -13,17 +13,17 @@ use model::{
     Seq, State, StatusChange, Task, TaskId, Time, TurnId,
 };
 use serde_json::{Value, json, value::RawValue};
-use systems::orloj::decode::{Target, decode, newer_target};
+use systems::orloj::decode::{SystemTarget, decode, newer_target};
 use systems::orloj::errors::Error;
-use systems::orloj::{Address, card, encode, is_newer};
+use systems::orloj::{SystemAddress, card, encode, is_newer};
 
-const SYSTEM: Address<'static> = Address { namespace: "default", name: "summarize" };
+const SYSTEM: SystemAddress<'static> = SystemAddress { namespace: "default", name: "summarize" };
 
 fn raw(value: &Value) -> Box<RawValue> {
     RawValue::from_string(value.to_string()).unwrap()
 }
 
-fn called(method: &str, params: &Value) -> Result<(Call, Option<Target>), Fault> {
+fn called(method: &str, params: &Value) -> Result<(Call, Option<SystemTarget>), Fault> {
     let decoded = decode(method, Some(&raw(params)), &Limits::default())?;
     Ok((decoded.call, decoded.target))
 }
@@ -139,7 +139,7 @@ fn a_task_has_a_name_made_of_its_system_and_id() {
     assert_ne!(name("a b"), name("a-b"), "what looks the same is told apart by the hash");
     assert_eq!(name(&"y".repeat(100)).len(), "a2a-".len() + 12 + 1 + 48);
     assert_eq!(name("…").len(), "a2a-".len() + 12, "nothing of it can be shown");
-    let elsewhere = Address { namespace: "review", ..SYSTEM };
+    let elsewhere = SystemAddress { namespace: "review", ..SYSTEM };
     assert_ne!(elsewhere.task_name("task-001"), name("task-001"));
 }
 
@@ -314,10 +314,10 @@ fn every_fault_has_a_code() {
     let id = Id::of(&json!("req-4")).unwrap();
     for error in [
         Error::no_task("a2a-task-unknown"),
-        Error::of_cancel("t", State::Canceled).unwrap(),
-        Error::of_cancel("t", State::Completed).unwrap(),
-        Error::of_cancel("t", State::Failed).unwrap(),
-        Error::of_cancel("t", State::Rejected).unwrap(),
+        Error::of_state("t", State::Canceled).unwrap(),
+        Error::of_state("t", State::Completed).unwrap(),
+        Error::of_state("t", State::Failed).unwrap(),
+        Error::of_state("t", State::Rejected).unwrap(),
         Error::not_enabled(),
         Error::not_available(),
         Error::no_target(Operation::Send),
@@ -335,7 +335,7 @@ fn every_fault_has_a_code() {
 
 #[test]
 fn cards_say_where_a_system_is_and_who_may_call() {
-    let facts = |system, public| card::Facts {
+    let facts = |system, public| card::SystemCard {
         system,
         description: "Multi-agent system: summarize",
         base: "https://h/orloj",
@@ -345,15 +345,15 @@ fn cards_say_where_a_system_is_and_who_may_call() {
         history: true,
         public,
         skills: vec![
-            card::Skill { name: "echo", description: "comes back" },
-            card::Skill { name: "x", description: "" },
+            card::SystemSkill { name: "echo", description: "comes back" },
+            card::SystemSkill { name: "x", description: "" },
         ],
     };
     let open = card::card(&facts(SYSTEM, true));
-    let guarded = card::card(&facts(Address { namespace: "review", name: "publish" }, false));
+    let guarded = card::card(&facts(SystemAddress { namespace: "review", name: "publish" }, false));
     let remotes = [
-        card::Remote { name: "tax", url: "https://tax", protocol_version: "1.0", description: Some("taxes") },
-        card::Remote { name: "old", url: "https://old", protocol_version: "1.0", description: None },
+        card::RemoteAgent { name: "tax", url: "https://tax", protocol_version: "1.0", description: Some("taxes") },
+        card::RemoteAgent { name: "old", url: "https://old", protocol_version: "1.0", description: None },
     ];
     let registry = card::registry(vec![open.clone(), guarded], &remotes);
     assert!(open.get("authentication").is_none() && open["capabilities"].get("pushNotifications").is_none());

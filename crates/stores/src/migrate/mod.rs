@@ -5,8 +5,8 @@
 //!                └────────────────── compared, row by row ──────────────────────────────────────────┘
 //! ```
 //!
-//! * `sqlite::export` reads, `postgres::import` writes; this module has the order of the rows (`kinds`) and the comparison
-//!   (`verify`).
+//! * The folder is read by `crate::sqlite::export`, and the database is written by `crate::postgres::import`. This module
+//!   has the order of the rows (`kinds`), their form (`rows`) and the comparison (`verify`).
 //! * An interrupted migration continues at the same position: the database stores its source and its position. Replicas
 //!   cannot open the database before the end, so that none ever serves half a store.
 //! * Numbers of tasks and of entries do not change, so that a reader can continue a list, a statement or the journal

@@ -3,7 +3,7 @@
 use gateway::settings::{Effect, Issuer, KeySource, Mount, Rule};
 use model::Visibility;
 use serde_json::{Value, json};
-use systems::resources::Shelf;
+use systems::resources::ResourceRegistry;
 
 use super::{answer, ask, body, of, open, refusal, saying, state, token};
 use testkit::{As, key, list};
@@ -52,7 +52,7 @@ async fn a_system_is_for_those_whose_token_is_bound_to_it() {
         let text = stream.send().await.unwrap().text().await.unwrap();
         assert_eq!(text.starts_with("event: status"), allowed, "{system} {by:?}: {text}");
     }
-    // Everybody who may call a system finds its tasks; to everybody else they are not there.
+    // All callers of a system find its tasks; for other callers they do not exist.
     for (method, by, found) in [
         ("tasks/get", Some("bound"), true),
         ("tasks/get", Some("far"), true),
@@ -74,7 +74,7 @@ async fn a_system_is_for_those_whose_token_is_bound_to_it() {
             }
         }
     }
-    // Whoever shows a token wants to be somebody, also where nobody needs one.
+    // An invalid token is refused even where none is required.
     for path in [of("sum"), of("guarded"), "/orloj/a2a".to_owned(), "/a2a".to_owned()] {
         let answer = send(path, Some("nobody")).await;
         assert_eq!(answer.status(), 401);
@@ -91,7 +91,7 @@ async fn a_system_is_for_those_whose_token_is_bound_to_it() {
     assert_eq!((newer.status().as_u16(), newer.headers()["x-a2a-dialect"].to_str().unwrap()), (401, "a2a_v1"));
     let newer: Value = newer.json().await.unwrap();
     assert_eq!(newer["error"]["data"][0]["reason"], "UNAUTHENTICATED", "{newer}");
-    // At the address that all share, whoever shows such a token is answered here, whatever it asks.
+    // At the shared address a request with such a token is answered here, whatever its method.
     for (method, params) in [("tasks/get", json!({ "id": "unknown" })), ("tasks/cancel", json!({ "id": "unknown" }))] {
         let got = answer(running.post("/a2a", &body(method, &params)).caller("bound")).await;
         assert_eq!(refusal(&got), (-32001, "task not found"));
@@ -183,10 +183,10 @@ async fn visibility_and_policy_hold_here_too() {
         settings.policy = Some(vec![Rule::new(Effect::Allow), nothing]);
     })
     .await;
-    // Open to everybody, and its tasks to everybody who calls.
+    // A public system, whose tasks all of its callers see.
     assert_eq!(state(&ask(&running, &of("sum"), "tasks/send", &saying("t", "hello")).await), "completed");
     assert_eq!(state(&ask(&running, &of("sum"), "tasks/get", &json!({ "id": "t" })).await), "completed");
-    // Where everybody sees only their own, ids are everybody's own, too.
+    // Where callers see their own tasks only, ids are per caller, too.
     for (who, text) in [("ann", "from ann"), ("bob", "from bob")] {
         let sent = answer(running.post(&of("guarded"), &body("tasks/send", &saying("t", text))).caller(who)).await;
         assert_eq!(state(&sent), "completed");
@@ -197,11 +197,11 @@ async fn visibility_and_policy_hold_here_too() {
     assert_eq!(refusal(&denied), (-32003, "target AgentSystem is not available"));
 }
 
-/// Who may change what is served, where a change comes to nobody: whoever may is told to try again.
+/// Access to changes, without a reloader that makes them: a caller with access is refused with "try again".
 #[tokio::test]
 async fn only_a_credential_that_is_an_admins_changes_what_is_served() {
     let (issuer, secret) = ("https://idp.example", "a secret that is shared with the issuer");
-    let (shelf, _) = Shelf::new();
+    let (shelf, _) = ResourceRegistry::new();
     let running = open(|settings, orloj| {
         let keys = KeySource::Secret(secret.to_owned());
         settings.issuers =

@@ -3,10 +3,10 @@
 use model::ports::agent::Profile as Agent;
 use serde_json::{Value, json};
 
-use super::Profile;
+use super::LangGraphProfile;
 
-/// The card of the assistant `id`, which is called at `base`/a2a/`id`.
-pub fn card(profile: Profile, agent: &Agent, id: &str, base: &str, takes_text: bool) -> Vec<u8> {
+/// The card of the assistant `id`, whose endpoint is `base`/a2a/`id`.
+pub fn card(profile: LangGraphProfile, agent: &Agent, id: &str, base: &str, takes_text: bool) -> Vec<u8> {
     let url = format!("{base}/a2a/{id}");
     let name = if agent.title.is_empty() { &*agent.name } else { &agent.title };
     let examples: Vec<&String> = agent.skills.iter().flat_map(|skill| &skill.examples).collect();
@@ -36,11 +36,11 @@ pub fn card(profile: Profile, agent: &Agent, id: &str, base: &str, takes_text: b
         }],
     });
     match profile {
-        Profile::Documented => {
+        LangGraphProfile::Documented => {
             card["protocolVersion"] = json!("0.3.0");
             card["preferredTransport"] = json!("JSONRPC");
         }
-        Profile::Current => {
+        LangGraphProfile::Current => {
             card["supportedInterfaces"] =
                 json!([{ "url": url, "protocolBinding": "JSONRPC", "protocolVersion": "1.0" }]);
         }
@@ -48,7 +48,7 @@ pub fn card(profile: Profile, agent: &Agent, id: &str, base: &str, takes_text: b
     card.to_string().into_bytes()
 }
 
-/// What is said where no assistant is named, or one that is not there.
+/// The error for a request that names no assistant, or an unknown one.
 pub fn refused(message: &str) -> Vec<u8> {
     let error: Value = json!({ "error": { "code": -32602, "message": message } });
     error.to_string().into_bytes()

@@ -1,59 +1,59 @@
-//! Requests into calls, with the product's own words for what is wrong.
+//! Decodes requests into calls. Errors have the product's own messages.
 //!
-//! `contextId` is the thread, a task is a run on it. A text is a message of the conversation; a data part is laid over the
-//! assistant's input, or resumes what the assistant waits for.
+//! `contextId` is the thread, and a task is a run on it. A text part is a message of the conversation. A data part is merged
+//! into the assistant's input, or resumes a run that waits for input.
 
 use model::{Call, Cancel, ContextId, Fault, Get, Json, Kind, Limits, List, Part, Send, State, Wait};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{Profile, Request};
+use super::{AssistantRequest, LangGraphProfile};
 use dialects::kit::pre_v1::{PreV1Decoder, PreV1Form, shapes};
 use dialects::kit::shape;
 use dialects::wire;
 
-/// The most history one may ask for, and what one gets without asking.
+/// The largest `historyLength`, and its default.
 const HISTORY: u32 = 10;
 
-/// What a request asks for, and what has to be true of the task it names.
+/// A decoded request: the call, and conditions on the task that it names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Decoded {
+pub struct AssistantCall {
     pub call: Call,
-    /// The thread it names, where it names one beside the task.
+    /// The thread that the request names.
     pub context: Option<ContextId>,
     pub resume: Resume,
 }
 
-/// Whether a message is an answer to what a task waits for.
+/// Whether a message answers the question of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resume {
     No,
-    /// A text for a task: an answer if it waits for one, else simply the next message of the thread.
+    /// A text for a task: an answer if the task waits for one, else the next message of the thread.
     Maybe,
-    /// A resume value: an answer, or a mistake.
+    /// A resume value: an answer; it is an error if the task waits for none.
     Must,
 }
 
-/// What becomes of a cancel. The product's page has none that works; its newer servers do, and so does the address that
-/// the generations of A2A share with it.
+/// Whether a cancel works. By the product's documentation it does not; it does in newer deployments, and at the address that
+/// the versions of A2A share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cancels {
     Refused,
     Work,
 }
 
-/// Makes a call of a request. `takes_text` says whether the assistant's input has `messages`.
+/// Decodes a request. `takes_text`: the assistant's input has `messages`.
 pub fn decode(
-    profile: Profile,
-    request: &Request,
+    profile: LangGraphProfile,
+    request: &AssistantRequest,
     takes_text: bool,
     cancels: Cancels,
     limits: &Limits,
-) -> Result<Decoded, Fault> {
-    let plain = |call| Ok(Decoded { call, context: None, resume: Resume::No });
+) -> Result<AssistantCall, Fault> {
+    let plain = |call| Ok(AssistantCall { call, context: None, resume: Resume::No });
     match request.method.as_str() {
-        "message/send" => sent(profile, request, takes_text, limits, |send| Call::Send(Box::new(send))),
-        "message/stream" => sent(profile, request, takes_text, limits, |send| Call::Stream(Box::new(send))),
+        "message/send" => decode_send(profile, request, takes_text, limits, |send| Call::Send(Box::new(send))),
+        "message/stream" => decode_send(profile, request, takes_text, limits, |send| Call::Stream(Box::new(send))),
         "tasks/get" => get(profile, &request.params, limits),
         "tasks/cancel" if cancels == Cancels::Refused => {
             Err(Fault::new(Kind::Unsupported, "Task cancellation is not currently supported"))
@@ -61,7 +61,7 @@ pub fn decode(
         "tasks/cancel" => {
             check_thread(profile, &request.params)?;
             let (task, context) = named(&request.params, limits)?;
-            Ok(Decoded { call: Call::Cancel(Cancel { task, metadata: None }), context, resume: Resume::No })
+            Ok(AssistantCall { call: Call::Cancel(Cancel { task, metadata: None }), context, resume: Resume::No })
         }
         "SendMessage" | "SendStreamingMessage" => newer_send(request, limits),
         "ListTasks" => plain(list(&request.params, limits)?),
@@ -70,11 +70,11 @@ pub fn decode(
             match decoded.call {
                 Call::Get(get) => {
                     let (task, context) = split(&get.task);
-                    Ok(Decoded { call: Call::Get(Get { task, ..get }), context, resume: Resume::No })
+                    Ok(AssistantCall { call: Call::Get(Get { task, ..get }), context, resume: Resume::No })
                 }
                 Call::Cancel(cancel) => {
                     let (task, context) = split(&cancel.task);
-                    Ok(Decoded { call: Call::Cancel(Cancel { task, ..cancel }), context, resume: Resume::No })
+                    Ok(AssistantCall { call: Call::Cancel(Cancel { task, ..cancel }), context, resume: Resume::No })
                 }
                 call => plain(call),
             }
@@ -82,21 +82,21 @@ pub fn decode(
     }
 }
 
-/// The wires of this dialect are only written with; its requests are read here.
+/// In place of a decoder in the wires of this dialect, which only encode.
 pub(crate) fn unused(method: &str, _params: Option<&RawValue>, _limits: &Limits) -> Result<wire::Decoded, Fault> {
     Err(Fault::new(Kind::MethodNotFound, format!("Method not found: {}", shape::shortened(method, 64))))
 }
 
-/// What is wrong with a message before anybody looks at the assistant.
-pub fn check(profile: Profile, request: &Request) -> Result<(), Fault> {
+/// Checks a message before the assistant is looked up.
+pub fn check(profile: LangGraphProfile, request: &AssistantRequest) -> Result<(), Fault> {
     if !super::envelope::is_send(&request.method) {
         return Ok(());
     }
     let bad = |text: &str| Err(Fault::new(Kind::InvalidParams, text));
     let Some(message) = request.params.get("message").and_then(Value::as_object) else {
         return match profile {
-            Profile::Documented => bad("Missing 'message' in params"),
-            Profile::Current => bad("Missing or invalid 'message' in params"),
+            LangGraphProfile::Documented => bad("Missing 'message' in params"),
+            LangGraphProfile::Current => bad("Missing or invalid 'message' in params"),
         };
     };
     let text = |name: &str| message.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
@@ -119,13 +119,13 @@ pub fn check(profile: Profile, request: &Request) -> Result<(), Fault> {
     Ok(())
 }
 
-fn sent(
-    profile: Profile,
-    request: &Request,
+fn decode_send(
+    profile: LangGraphProfile,
+    request: &AssistantRequest,
     takes_text: bool,
     limits: &Limits,
     call: impl FnOnce(Send) -> Call,
-) -> Result<Decoded, Fault> {
+) -> Result<AssistantCall, Fault> {
     let parts = request.params["message"]["parts"].as_array().map_or(&[][..], Vec::as_slice);
     check_parts(profile, parts, takes_text)?;
     let raw = request.raw.as_deref().map_or("{}", RawValue::get);
@@ -138,7 +138,7 @@ fn sent(
     let resumes = parts.iter().filter(|part| part["data"].get("resume").is_some()).count();
     let command = request.params["message"].get("command").and_then(|command| command.get("resume"));
     let mut resume = if task.is_some() { Resume::Maybe } else { Resume::No };
-    if let (Profile::Current, Some(value)) = (profile, command) {
+    if let (LangGraphProfile::Current, Some(value)) = (profile, command) {
         let needed = |what: &str| Fault::new(Kind::InvalidParams, what.to_owned());
         if send.context.is_none() && context.is_none() {
             return Err(needed("contextId is required when resuming a task with command.resume"));
@@ -163,10 +163,10 @@ fn sent(
     send.wait = Wait::Rest { max_ms: None };
     no_push(&send)?;
     send.history = Some(history(request.params.get("configuration").and_then(|c| c.get("historyLength")))?);
-    Ok(Decoded { context: send.context.clone(), call: call(send), resume })
+    Ok(AssistantCall { context: send.context.clone(), call: call(send), resume })
 }
 
-/// The product has no push notifications, and its cards say so.
+/// Refuses a push config: the product has no push notifications.
 fn no_push(send: &Send) -> Result<(), Fault> {
     match send.push {
         Some(_) => {
@@ -176,7 +176,7 @@ fn no_push(send: &Send) -> Result<(), Fault> {
     }
 }
 
-fn check_parts(profile: Profile, parts: &[Value], takes_text: bool) -> Result<(), Fault> {
+fn check_parts(profile: LangGraphProfile, parts: &[Value], takes_text: bool) -> Result<(), Fault> {
     let bad = |text: String| Err(Fault::new(Kind::InvalidParams, text));
     let kind = |part: &Value| part.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
     if !takes_text && parts.iter().any(|part| kind(part) == "text") {
@@ -190,7 +190,7 @@ fn check_parts(profile: Profile, parts: &[Value], takes_text: bool) -> Result<()
             "text" => return bad("TextPart must contain a 'text' field".to_owned()),
             "data" if part.get("data").is_some_and(Value::is_object) => {}
             "data" => return bad("DataPart must contain a JSON object in the 'data' field".to_owned()),
-            "file" if profile == Profile::Current => {
+            "file" if profile == LangGraphProfile::Current => {
                 let file = |name: &str| part["file"].get(name).is_some_and(Value::is_string);
                 if file("bytes") == file("uri") {
                     return bad("FilePart must contain exactly one of 'bytes' and 'uri'".to_owned());
@@ -198,8 +198,8 @@ fn check_parts(profile: Profile, parts: &[Value], takes_text: bool) -> Result<()
             }
             other => {
                 let kinds = match profile {
-                    Profile::Documented => "'text' and 'data' parts only",
-                    Profile::Current => "'text', 'data' and 'file' parts only",
+                    LangGraphProfile::Documented => "'text' and 'data' parts only",
+                    LangGraphProfile::Current => "'text', 'data' and 'file' parts only",
                 };
                 let kind = shape::shortened(other, 32);
                 return Err(Fault::new(
@@ -212,13 +212,13 @@ fn check_parts(profile: Profile, parts: &[Value], takes_text: bool) -> Result<()
     Ok(())
 }
 
-/// A send in the words of 1.0: the same rules of tasks and threads hold for it.
-fn newer_send(request: &Request, limits: &Limits) -> Result<Decoded, Fault> {
+/// Decodes a send of 1.0, with the same rules for tasks and threads.
+fn newer_send(request: &AssistantRequest, limits: &Limits) -> Result<AssistantCall, Fault> {
     let decoded = dialects::a2a_v1::decode_rpc(&request.method, request.raw.as_deref(), limits)?;
     let (mut send, stream) = match decoded.call {
         Call::Send(send) => (send, false),
         Call::Stream(send) => (send, true),
-        call => return Ok(Decoded { call, context: None, resume: Resume::No }),
+        call => return Ok(AssistantCall { call, context: None, resume: Resume::No }),
     };
     let mut resume = Resume::No;
     if let Some(id) = send.task.take() {
@@ -228,27 +228,27 @@ fn newer_send(request: &Request, limits: &Limits) -> Result<Decoded, Fault> {
     }
     no_push(&send)?;
     let context = send.context.clone();
-    Ok(Decoded { call: if stream { Call::Stream(send) } else { Call::Send(send) }, context, resume })
+    Ok(AssistantCall { call: if stream { Call::Stream(send) } else { Call::Send(send) }, context, resume })
 }
 
-fn get(profile: Profile, params: &Value, limits: &Limits) -> Result<Decoded, Fault> {
+fn get(profile: LangGraphProfile, params: &Value, limits: &Limits) -> Result<AssistantCall, Fault> {
     if params.get("id").and_then(Value::as_str).is_none_or(str::is_empty) {
         return Err(Fault::new(Kind::InvalidParams, "Missing required parameter: id (task_id)"));
     }
     check_thread(profile, params)?;
     let (task, context) = named(params, limits)?;
     let history = Some(history(params.get("historyLength"))?);
-    Ok(Decoded { call: Call::Get(Get { task, history }), context, resume: Resume::No })
+    Ok(AssistantCall { call: Call::Get(Get { task, history }), context, resume: Resume::No })
 }
 
-/// The page requires that a request about a task names its thread.
-fn check_thread(profile: Profile, params: &Value) -> Result<(), Fault> {
+/// In the documented profile a request about a task must name its thread.
+fn check_thread(profile: LangGraphProfile, params: &Value) -> Result<(), Fault> {
     let is_named = params.get("contextId").and_then(Value::as_str).is_some_and(|text| !text.is_empty());
     match profile {
-        Profile::Documented if !is_named => {
+        LangGraphProfile::Documented if !is_named => {
             Err(Fault::new(Kind::InvalidParams, "Invalid request: Missing required parameter: contextId"))
         }
-        Profile::Documented | Profile::Current => Ok(()),
+        LangGraphProfile::Documented | LangGraphProfile::Current => Ok(()),
     }
 }
 
@@ -266,7 +266,7 @@ fn named(params: &Value, limits: &Limits) -> Result<(String, Option<ContextId>),
     Ok((task, said.map(|text| ContextId(text.to_owned().into())).or(context)))
 }
 
-/// `<thread>:<run>`, or a bare run.
+/// Splits `<thread>:<run>`, or a run alone.
 fn split(id: &str) -> (String, Option<ContextId>) {
     match id.rsplit_once(':') {
         Some((thread, run)) => (run.to_owned(), Some(ContextId(thread.to_owned().into()))),
@@ -319,7 +319,7 @@ fn list(params: &Value, limits: &Limits) -> Result<Call, Fault> {
     }))
 }
 
-/// A state in either spelling.
+/// A state in the spelling of 0.3 or of 1.0.
 fn state(name: &str) -> Option<State> {
     let bare = name.strip_prefix("TASK_STATE_").unwrap_or(name).to_ascii_lowercase().replace('_', "-");
     Some(match bare.as_str() {

@@ -1,15 +1,15 @@
-//! What is a request, and what is said to everything else.
+//! Reads the JSON-RPC envelope of a request, or refuses it.
 //!
-//! The documented profile answers what is no request with HTTP 400 and a plain object; the current one always in the
-//! JSON-RPC envelope. The order of the checks is the product's.
+//! The documented profile refuses with HTTP 400 and a plain object, the current one with a JSON-RPC error. The order of the
+//! checks is the product's.
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::{Profile, Reply, Request};
+use super::{AssistantRequest, HttpReply, LangGraphProfile};
 use dialects::framing::jsonrpc::{Id, OwnedId};
 
-/// Methods of the documented profile; the current one knows them and those of [`NEWER`].
+/// Methods of the documented profile; the current one also has those of [`NEWER`].
 pub const METHODS: [&str; 4] = ["message/send", "message/stream", "tasks/get", "tasks/cancel"];
 pub const NEWER: [&str; 6] =
     ["SendMessage", "SendStreamingMessage", "GetTask", "CancelTask", "ListTasks", "GetExtendedAgentCard"];
@@ -25,26 +25,26 @@ pub fn is_send(method: &str) -> bool {
 }
 
 /// Reads a request. `accept` is the request's header of that name.
-pub fn read(profile: Profile, body: &[u8], accept: Option<&str>) -> Result<Request, Reply> {
+pub fn read(profile: LangGraphProfile, body: &[u8], accept: Option<&str>) -> Result<AssistantRequest, HttpReply> {
     let Ok(value) = serde_json::from_slice::<Value>(body) else {
         return Err(match profile {
-            Profile::Documented => plain("Invalid JSON payload"),
-            Profile::Current => error(&Id::NULL, -32700, "Invalid JSON payload"),
+            LangGraphProfile::Documented => plain("Invalid JSON payload"),
+            LangGraphProfile::Current => error(&Id::NULL, -32700, "Invalid JSON payload"),
         });
     };
     let Value::Object(members) = value else {
         return Err(match profile {
-            Profile::Documented => plain("Invalid message format"),
-            Profile::Current => error(&Id::NULL, -32600, "Invalid message format: expected object"),
+            LangGraphProfile::Documented => plain("Invalid message format"),
+            LangGraphProfile::Current => error(&Id::NULL, -32600, "Invalid message format: expected object"),
         });
     };
     let request = match profile {
-        Profile::Documented => documented(members, accept),
-        Profile::Current => current(members, accept),
+        LangGraphProfile::Documented => documented(members, accept),
+        LangGraphProfile::Current => current(members, accept),
     }?;
-    // What is opaque stays the very text it was: the checks look at values, the call is made of the text.
+    // The checks use the values; the call is decoded from the text, so that opaque JSON stays as it was sent.
     let text = serde_json::from_slice::<Raw>(body).ok().and_then(|raw| raw.params);
-    Ok(Request { raw: text, ..request })
+    Ok(AssistantRequest { raw: text, ..request })
 }
 
 #[derive(serde::Deserialize)]
@@ -53,7 +53,7 @@ struct Raw {
     params: Option<Box<RawValue>>,
 }
 
-fn documented(mut members: Map<String, Value>, accept: Option<&str>) -> Result<Request, Reply> {
+fn documented(mut members: Map<String, Value>, accept: Option<&str>) -> Result<AssistantRequest, HttpReply> {
     if members.get("jsonrpc") != Some(&json!("2.0")) {
         return Err(plain("Invalid JSON-RPC message. Missing or invalid jsonrpc version"));
     }
@@ -64,20 +64,25 @@ fn documented(mut members: Map<String, Value>, accept: Option<&str>) -> Result<R
         (Some(id), true) => {
             let id = own(id);
             if METHODS.contains(&method.as_str()) {
-                Ok(Request { id, method, params: members.remove("params").unwrap_or_else(|| json!({})), raw: None })
+                Ok(AssistantRequest {
+                    id,
+                    method,
+                    params: members.remove("params").unwrap_or_else(|| json!({})),
+                    raw: None,
+                })
             } else {
                 Err(error(&id, -32601, &format!("Method not found: {}", shortened(&method))))
             }
         }
-        // A response, or a notification: nobody waits for an answer, and nothing is done.
-        (Some(_), false) | (None, true) => Err(Reply { status: 202, body: Vec::new() }),
+        // A response or a notification has no answer and no effect.
+        (Some(_), false) | (None, true) => Err(HttpReply { status: 202, body: Vec::new() }),
         (None, false) => {
             Err(plain("Invalid message format. Message must be a JSON-RPC request, response, or notification"))
         }
     }
 }
 
-fn current(mut members: Map<String, Value>, accept: Option<&str>) -> Result<Request, Reply> {
+fn current(mut members: Map<String, Value>, accept: Option<&str>) -> Result<AssistantRequest, HttpReply> {
     let id = match members.get("id") {
         Some(Value::Object(_) | Value::Array(_) | Value::Bool(_)) => None,
         Some(id) => Some(own(id)),
@@ -98,7 +103,7 @@ fn current(mut members: Map<String, Value>, accept: Option<&str>) -> Result<Requ
             return Err(error(&id, -32600, "Invalid message format: must be a JSON-RPC request or notification"));
         }
         None if members.contains_key("result") || members.contains_key("error") => {
-            return Err(Reply { status: 202, body: Vec::new() });
+            return Err(HttpReply { status: 202, body: Vec::new() });
         }
         None => return Err(error(&id, -32600, "Invalid JSON-RPC request: missing 'method' field")),
     };
@@ -118,11 +123,11 @@ fn current(mut members: Map<String, Value>, accept: Option<&str>) -> Result<Requ
         }
     }
     check_accept(&method, accept)?;
-    Ok(Request { id, method, params, raw: None })
+    Ok(AssistantRequest { id, method, params, raw: None })
 }
 
-/// The product refuses who does not say what it can read, in both profiles by a bare 400.
-fn check_accept(method: &str, accept: Option<&str>) -> Result<(), Reply> {
+/// Checks that `Accept` allows the media type of the answer. Both profiles refuse with 400 and a plain object.
+fn check_accept(method: &str, accept: Option<&str>) -> Result<(), HttpReply> {
     let (wanted, complaint) = if is_stream(method) {
         ("text/event-stream", "Accept header must include text/event-stream for streaming")
     } else {
@@ -144,10 +149,10 @@ fn shortened(text: &str) -> String {
     dialects::kit::shape::shortened(text, 64)
 }
 
-fn plain(message: &str) -> Reply {
-    Reply { status: 400, body: json!({ "error": message }).to_string().into_bytes() }
+fn plain(message: &str) -> HttpReply {
+    HttpReply { status: 400, body: json!({ "error": message }).to_string().into_bytes() }
 }
 
-fn error(id: &Id<'_>, code: i32, message: &str) -> Reply {
-    Reply { status: 200, body: super::errors::envelope(id, code, message) }
+fn error(id: &Id<'_>, code: i32, message: &str) -> HttpReply {
+    HttpReply { status: 200, body: super::errors::envelope(id, code, message) }
 }

@@ -1,10 +1,9 @@
-//! Faults as the product shows them: code and message in the envelope and nothing more; what HTTP has a word for is said
-//! by its status, with a `detail`.
+//! The product's errors: a JSON-RPC error with code and message only, or an HTTP status with a `detail`.
 
 use model::{Fault, Kind};
 use serde_json::json;
 
-use super::{Profile, Reply};
+use super::{HttpReply, LangGraphProfile};
 use dialects::framing::json::Encoded;
 use dialects::framing::jsonrpc::{self, Id};
 use dialects::wire::{ErrorLine, Operation};
@@ -15,7 +14,7 @@ const fn entry(rpc: i32, http: u16) -> ErrorLine {
 
 pub(crate) fn documented(kind: Kind, operation: Operation) -> ErrorLine {
     match kind {
-        // The product's page has a status for it.
+        // The product's documentation has a status for it.
         Kind::Internal => entry(-32603, 500),
         _ if operation == Operation::Cancel => entry(-32004, 200),
         kind => current(kind, operation),
@@ -45,21 +44,21 @@ pub(crate) fn current(kind: Kind, _operation: Operation) -> ErrorLine {
     }
 }
 
-/// What a fault is answered with.
-pub fn reply(profile: Profile, id: &Id<'_>, fault: &Fault, operation: Operation) -> Reply {
+/// The answer for a fault.
+pub fn reply(profile: LangGraphProfile, id: &Id<'_>, fault: &Fault, operation: Operation) -> HttpReply {
     let line = match profile {
-        Profile::Documented => documented(fault.kind, operation),
-        Profile::Current => current(fault.kind, operation),
+        LangGraphProfile::Documented => documented(fault.kind, operation),
+        LangGraphProfile::Current => current(fault.kind, operation),
     };
     if line.http == 200 {
-        return Reply { status: 200, body: envelope(id, line.rpc, &fault.message) };
+        return HttpReply { status: 200, body: envelope(id, line.rpc, &fault.message) };
     }
     detail(line.http, &fault.message)
 }
 
-/// The shape of the product's REST errors.
-pub fn detail(status: u16, message: &str) -> Reply {
-    Reply { status, body: json!({ "detail": message }).to_string().into_bytes() }
+/// An error in the form of the product's REST API.
+pub fn detail(status: u16, message: &str) -> HttpReply {
+    HttpReply { status, body: json!({ "detail": message }).to_string().into_bytes() }
 }
 
 pub(crate) fn envelope(id: &Id<'_>, code: i32, message: &str) -> Vec<u8> {

@@ -1,15 +1,16 @@
-//! The A2A endpoint of LangSmith deployments, as strict as the product is.
+//! The A2A dialect of LangSmith deployments.
 //!
-//! It is 0.3 in shape (bare objects with `kind`, states in kebab-case) with an envelope of its own: an `Accept` header that
-//! must say the right thing, HTTP statuses for what is no request, tasks named `<thread>:<run>`, four methods and no more.
+//! Its objects are those of A2A 0.3 (bare objects with `kind`, states in kebab-case). The envelope is its own: the `Accept`
+//! header is checked, a body that is no request has an HTTP status, tasks are named `<thread>:<run>`, and there are four
+//! methods only.
 //!
-//! There are two profiles. [`Profile::Documented`] is what the product's own page says; [`Profile::Current`] is what newer
-//! deployments do: errors in the envelope, methods of 1.0 beside those of 0.3, cancel, lists, file parts.
+//! There are two profiles. [`LangGraphProfile::Documented`] follows the product's documentation. [`LangGraphProfile::Current`]
+//! follows newer deployments: errors in the envelope, methods of 1.0 beside those of 0.3, cancel, lists, file parts.
 //!
-//! * [`envelope`] reads a request, or says at once what is wrong with it.
-//! * [`decode`] makes a [`model::Call`] of it.
-//! * [`errors`] says what a fault looks like.
-//! * [`card`] is the card that is asked for by `?assistant_id=`.
+//! * [`envelope`] reads the envelope of a request, or refuses it.
+//! * [`decode`] converts a request into a [`model::Call`].
+//! * [`errors`] converts a fault into the product's error.
+//! * [`card`] writes the card of an assistant.
 
 pub mod card;
 pub mod decode;
@@ -26,41 +27,41 @@ use dialects::wire::{CodecFacts, JsonFacts, JsonWire, TaskView};
 pub const NAME: &str = "langgraph";
 pub const CURRENT_NAME: &str = "langgraph_current";
 
-/// Which of the product's two faces is shown.
+/// The version of the product that the endpoint follows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Profile {
+pub enum LangGraphProfile {
     #[default]
     Documented,
     Current,
 }
 
-impl Profile {
+impl LangGraphProfile {
     /// The wire that answers a method of this profile.
     pub fn wire(self, method: &str) -> &'static dyn JsonWire {
         match self {
-            Profile::Documented => &DOCUMENTED,
-            // What is asked in the words of 1.0 is answered in them.
-            Profile::Current if method.starts_with(|c: char| c.is_ascii_uppercase()) => &v1::WIRE,
-            Profile::Current => &CURRENT,
+            LangGraphProfile::Documented => &DOCUMENTED,
+            // A method of 1.0 is answered in the form of 1.0.
+            LangGraphProfile::Current if method.starts_with(|c: char| c.is_ascii_uppercase()) => &v1::WIRE,
+            LangGraphProfile::Current => &CURRENT,
         }
     }
 }
 
-/// An answer that is already whole.
+/// A complete HTTP answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reply {
+pub struct HttpReply {
     pub status: u16,
-    /// Empty for a bare status.
+    /// Empty for a status without a body.
     pub body: Vec<u8>,
 }
 
-/// A readable request.
+/// A request with a valid envelope.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct AssistantRequest {
     pub id: OwnedId,
     pub method: String,
     pub params: serde_json::Value,
-    /// The params as they were written.
+    /// The JSON text of the params.
     pub(crate) raw: Option<Box<serde_json::value::RawValue>>,
 }
 

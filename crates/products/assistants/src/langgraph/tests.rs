@@ -2,22 +2,22 @@
 
 use serde_json::{Value, json};
 
-use super::decode::{Cancels, Decoded, Resume, check, decode};
+use super::decode::{AssistantCall, Cancels, Resume, check, decode};
 use super::*;
 
 const JSON: Option<&str> = Some("application/json");
 
-fn read(profile: Profile, body: &str, accept: Option<&str>) -> Result<Request, (u16, Value)> {
+fn read(profile: LangGraphProfile, body: &str, accept: Option<&str>) -> Result<AssistantRequest, (u16, Value)> {
     envelope::read(profile, body.as_bytes(), accept)
         .map_err(|reply| (reply.status, serde_json::from_slice(&reply.body).unwrap_or(Value::Null)))
 }
 
-fn request(method: &str, params: Value) -> Request {
+fn request(method: &str, params: Value) -> AssistantRequest {
     let body = json!({ "jsonrpc": "2.0", "id": "1", "method": method, "params": params });
-    read(Profile::Documented, &body.to_string(), Some("*/*")).unwrap()
+    read(LangGraphProfile::Documented, &body.to_string(), Some("*/*")).unwrap()
 }
 
-fn sends(profile: Profile, message: Value) -> Result<Decoded, (model::Kind, String)> {
+fn sends(profile: LangGraphProfile, message: Value) -> Result<AssistantCall, (model::Kind, String)> {
     let request = request("message/send", json!({ "message": message }));
     let limits = model::Limits::default();
     check(profile, &request)
@@ -27,7 +27,7 @@ fn sends(profile: Profile, message: Value) -> Result<Decoded, (model::Kind, Stri
 
 #[test]
 fn what_is_no_request_is_told_so_by_status_in_the_documented_profile() {
-    let profile = Profile::Documented;
+    let profile = LangGraphProfile::Documented;
     for (body, status, answer) in [
         ("{", 400, json!({ "error": "Invalid JSON payload" })),
         ("[]", 400, json!({ "error": "Invalid message format" })),
@@ -66,10 +66,10 @@ fn what_is_no_request_is_told_so_in_the_envelope_in_the_current_profile() {
         (r#"{"jsonrpc":"2.0","id":1,"method":"message/send","params":[]}"#, json!(1), -32602),
         (r#"{"jsonrpc":"2.0","id":1,"method":"message/send","params":{}}"#, json!(1), -32602),
     ] {
-        let (status, answer) = read(Profile::Current, body, JSON).unwrap_err();
+        let (status, answer) = read(LangGraphProfile::Current, body, JSON).unwrap_err();
         assert_eq!((status, &answer["id"], &answer["error"]["code"]), (200, &id, &json!(code)), "{body}: {answer}");
     }
-    let (status, _) = read(Profile::Current, r#"{"jsonrpc":"2.0","id":1,"error":{}}"#, JSON).unwrap_err();
+    let (status, _) = read(LangGraphProfile::Current, r#"{"jsonrpc":"2.0","id":1,"error":{}}"#, JSON).unwrap_err();
     assert_eq!(status, 202);
 }
 
@@ -77,7 +77,7 @@ fn what_is_no_request_is_told_so_in_the_envelope_in_the_current_profile() {
 fn accept_must_say_what_will_be_sent() {
     let get = r#"{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{}}"#;
     let stream = r#"{"jsonrpc":"2.0","id":1,"method":"message/stream","params":{"message":{}}}"#;
-    for profile in [Profile::Documented, Profile::Current] {
+    for profile in [LangGraphProfile::Documented, LangGraphProfile::Current] {
         for good in ["application/json", "*/*", "Application/*;q=0.5", "text/html, application/json; charset=utf-8"] {
             assert!(read(profile, get, Some(good)).is_ok(), "{good}");
         }
@@ -111,15 +111,15 @@ fn a_message_is_checked_in_the_products_words() {
             "DataPart must contain a JSON object in the 'data' field",
         ),
     ] {
-        let (kind, said) = sends(Profile::Documented, message).unwrap_err();
+        let (kind, said) = sends(LangGraphProfile::Documented, message).unwrap_err();
         assert_eq!((kind, said.as_str()), (model::Kind::InvalidParams, complaint));
     }
     let file =
         json!({ "messageId": "m", "role": "user", "parts": [{ "kind": "file", "file": { "uri": "https://x" } }] });
-    let (kind, said) = sends(Profile::Documented, file.clone()).unwrap_err();
+    let (kind, said) = sends(LangGraphProfile::Documented, file.clone()).unwrap_err();
     assert_eq!(kind, model::Kind::ContentType);
     assert_eq!(said, "Unsupported part kind 'file'. A2A agents support 'text' and 'data' parts only.");
-    assert!(sends(Profile::Current, file).is_ok());
+    assert!(sends(LangGraphProfile::Current, file).is_ok());
 }
 
 #[test]
@@ -128,7 +128,8 @@ fn an_assistant_without_messages_takes_no_text() {
         "message/send",
         json!({ "message": { "messageId": "m", "role": "user", "parts": [{ "kind": "text", "text": "hi" }] } }),
     );
-    let fault = decode(Profile::Documented, &request, false, Cancels::Refused, &model::Limits::default()).unwrap_err();
+    let fault =
+        decode(LangGraphProfile::Documented, &request, false, Cancels::Refused, &model::Limits::default()).unwrap_err();
     assert_eq!(fault.kind, model::Kind::InvalidParams);
     assert!(fault.message.contains("messages"), "{fault}");
 }
@@ -138,20 +139,20 @@ fn a_task_is_named_by_thread_and_run_or_by_run_alone() {
     let message = |task: &str, parts: Value| json!({ "messageId": "m", "role": "user", "contextId": "thread-123", "taskId": task, "parts": parts });
     let text = json!([{ "kind": "text", "text": "hi" }]);
     for id in ["thread-123:run-456", "run-456"] {
-        let decoded = sends(Profile::Documented, message(id, text.clone())).unwrap();
+        let decoded = sends(LangGraphProfile::Documented, message(id, text.clone())).unwrap();
         let model::Call::Send(send) = &decoded.call else { panic!() };
         assert_eq!(send.task.as_deref(), Some("run-456"));
         assert_eq!(send.context.as_ref().map(|c| c.as_str()), Some("thread-123"));
         assert_eq!(decoded.resume, Resume::Maybe);
     }
     let resume = json!([{ "kind": "data", "data": { "resume": [{ "id": "i", "value": 1 }] } }]);
-    let decoded = sends(Profile::Documented, message("thread-123:run-456", resume.clone())).unwrap();
+    let decoded = sends(LangGraphProfile::Documented, message("thread-123:run-456", resume.clone())).unwrap();
     assert_eq!(decoded.resume, Resume::Must);
     let twice = json!([resume[0], resume[0]]);
-    let (_, said) = sends(Profile::Documented, message("thread-123:run-456", twice)).unwrap_err();
+    let (_, said) = sends(LangGraphProfile::Documented, message("thread-123:run-456", twice)).unwrap_err();
     assert_eq!(said, "Only one resume value is allowed in data parts");
     let alone = json!({ "messageId": "m", "role": "user", "parts": resume });
-    let (_, said) = sends(Profile::Documented, alone).unwrap_err();
+    let (_, said) = sends(LangGraphProfile::Documented, alone).unwrap_err();
     assert_eq!(said, "contextId and taskId are required when resuming a task");
 }
 
@@ -162,12 +163,14 @@ fn a_get_names_its_thread_in_the_documented_profile() {
         decode(profile, &request("tasks/get", params), true, Cancels::Work, &limits).map_err(|fault| fault.message)
     };
     let missing = "Invalid request: Missing required parameter: contextId";
-    assert_eq!(get(Profile::Documented, json!({ "id": "t:r" })).unwrap_err(), missing);
-    let found = get(Profile::Current, json!({ "id": "t:r" })).unwrap();
+    assert_eq!(get(LangGraphProfile::Documented, json!({ "id": "t:r" })).unwrap_err(), missing);
+    let found = get(LangGraphProfile::Current, json!({ "id": "t:r" })).unwrap();
     assert_eq!(found.context.unwrap().as_str(), "t");
-    let bad = get(Profile::Documented, json!({ "id": "r", "contextId": "t", "historyLength": 11 })).unwrap_err();
+    let bad =
+        get(LangGraphProfile::Documented, json!({ "id": "r", "contextId": "t", "historyLength": 11 })).unwrap_err();
     assert_eq!(bad, "historyLength cannot exceed 10");
-    let bad = get(Profile::Documented, json!({ "id": "r", "contextId": "t", "historyLength": -1 })).unwrap_err();
+    let bad =
+        get(LangGraphProfile::Documented, json!({ "id": "r", "contextId": "t", "historyLength": -1 })).unwrap_err();
     assert_eq!(bad, "historyLength must be a non-negative integer");
 }
 
@@ -175,12 +178,13 @@ fn a_get_names_its_thread_in_the_documented_profile() {
 fn a_cancel_is_refused_in_the_documented_profile_whatever_it_names() {
     let limits = model::Limits::default();
     let fault =
-        decode(Profile::Documented, &request("tasks/cancel", json!({})), true, Cancels::Refused, &limits).unwrap_err();
+        decode(LangGraphProfile::Documented, &request("tasks/cancel", json!({})), true, Cancels::Refused, &limits)
+            .unwrap_err();
     assert_eq!(
         (fault.kind, fault.message.as_str()),
         (model::Kind::Unsupported, "Task cancellation is not currently supported")
     );
-    let reply = errors::reply(Profile::Documented, &OwnedId::NULL, &fault, dialects::wire::Operation::Cancel);
+    let reply = errors::reply(LangGraphProfile::Documented, &OwnedId::NULL, &fault, dialects::wire::Operation::Cancel);
     assert_eq!(serde_json::from_slice::<Value>(&reply.body).unwrap()["error"]["code"], -32004);
 }
 
@@ -192,10 +196,11 @@ fn a_cancel_that_works_names_its_thread_in_the_documented_profile() {
         decoded.map(|decoded| decoded.call).map_err(|fault| fault.message)
     };
     let missing = "Invalid request: Missing required parameter: contextId";
-    assert_eq!(cancel(Profile::Documented, json!({ "id": "t:r" })).unwrap_err(), missing);
-    for (profile, params) in
-        [(Profile::Documented, json!({ "id": "t:r", "contextId": "t" })), (Profile::Current, json!({ "id": "t:r" }))]
-    {
+    assert_eq!(cancel(LangGraphProfile::Documented, json!({ "id": "t:r" })).unwrap_err(), missing);
+    for (profile, params) in [
+        (LangGraphProfile::Documented, json!({ "id": "t:r", "contextId": "t" })),
+        (LangGraphProfile::Current, json!({ "id": "t:r" })),
+    ] {
         let expected = model::Call::Cancel(model::Cancel { task: "r".into(), metadata: None });
         assert_eq!(cancel(profile, params).unwrap(), expected);
     }

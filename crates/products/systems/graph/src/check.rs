@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use crate::graph::{Edge, Graph, Node, When};
+use crate::graph::{GraphEdge, GraphNode, SystemGraph, When};
 use crate::spec::{self, Join, JoinMode, System};
 
 /// Nodes of one graph.
@@ -18,13 +18,13 @@ const MAX_NAME: usize = 128;
 
 /// One error in a system, for its author.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wrong {
+pub struct Error {
     /// Such as `graph.check.edges[1].to`.
     pub path: String,
     pub says: String,
 }
 
-impl fmt::Display for Wrong {
+impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.path, self.says)
     }
@@ -32,7 +32,7 @@ impl fmt::Display for Wrong {
 
 impl System {
     /// The graph, if there are no errors. `is_agent` decides which agents exist.
-    pub fn check(&self, is_agent: impl Fn(&str) -> bool) -> Result<Graph, Vec<Wrong>> {
+    pub fn check(&self, is_agent: impl Fn(&str) -> bool) -> Result<SystemGraph, Vec<Error>> {
         let mut check = Check { wrong: Vec::new() };
         let Some(mut graph) = check.nodes(self, &is_agent) else { return Err(check.wrong) };
         check.edges(self, &mut graph);
@@ -45,16 +45,16 @@ impl System {
 }
 
 struct Check {
-    wrong: Vec<Wrong>,
+    wrong: Vec<Error>,
 }
 
 impl Check {
     fn say(&mut self, path: impl Into<String>, says: impl Into<String>) {
-        self.wrong.push(Wrong { path: path.into(), says: says.into() });
+        self.wrong.push(Error { path: path.into(), says: says.into() });
     }
 
     /// The nodes: first those with an entry of their own, then those that only edges name.
-    fn nodes(&mut self, system: &System, is_agent: &impl Fn(&str) -> bool) -> Option<Graph> {
+    fn nodes(&mut self, system: &System, is_agent: &impl Fn(&str) -> bool) -> Option<SystemGraph> {
         for (i, agent) in system.agents.iter().enumerate() {
             if system.agents[..i].contains(agent) {
                 self.say(format!("agents[{i}]"), format!("{agent:?} is there twice; leave one out"));
@@ -107,7 +107,7 @@ impl Check {
             if question.as_ref().is_some_and(|ask| ask.trim().is_empty()) {
                 self.say(format!("{path}.approval.ask"), "is empty; say what to ask, or leave it out");
             }
-            nodes.push(Node {
+            nodes.push(GraphNode {
                 name: (*name).into(),
                 agent: agent.into(),
                 out: Vec::new(),
@@ -128,13 +128,13 @@ impl Check {
                 }
             }
         }
-        Some(Graph { nodes, entries: Vec::new(), max_turns: 1 })
+        Some(SystemGraph { nodes, entries: Vec::new(), max_turns: 1 })
     }
 
-    fn edges(&mut self, system: &System, graph: &mut Graph) {
+    fn edges(&mut self, system: &System, graph: &mut SystemGraph) {
         if system.graph.is_empty() {
             for node in 1..graph.nodes.len() {
-                let edge = Edge { to: node, on: spec::On::Completed, when: When::Always, condition: None };
+                let edge = GraphEdge { to: node, on: spec::On::Completed, when: When::Always, condition: None };
                 graph.nodes[node - 1].out.push(edge);
             }
         }
@@ -143,19 +143,19 @@ impl Check {
         let mut count = 0;
         for (name, node) in &system.graph.0 {
             let Some(from) = index.get(name.as_str()).copied() else { continue };
-            let next = node.next.as_ref().map(|to| spec::Edge { to: to.clone(), ..spec::Edge::default() });
+            let next = node.next.as_ref().map(|to| spec::EdgeSpec { to: to.clone(), ..spec::EdgeSpec::default() });
             let path = |i: Option<usize>| match i {
                 Some(i) => format!("graph.{name}.edges[{i}]"),
                 None => format!("graph.{name}.next"),
             };
-            let all: Vec<(Option<usize>, &spec::Edge)> = next
+            let all: Vec<(Option<usize>, &spec::EdgeSpec)> = next
                 .iter()
                 .map(|edge| (None, edge))
                 .chain(node.edges.iter().enumerate().map(|(i, e)| (Some(i), e)))
                 .collect();
             for (place, (i, edge)) in all.iter().enumerate() {
                 count += 1;
-                let same = |(_, other): &&(Option<usize>, &spec::Edge)| {
+                let same = |(_, other): &&(Option<usize>, &spec::EdgeSpec)| {
                     (other.to.trim(), other.on, &other.condition) == (edge.to.trim(), edge.on, &edge.condition)
                 };
                 if let Some((other, _)) = all[..place].iter().find(same) {
@@ -175,7 +175,7 @@ impl Check {
                     },
                 };
                 let out = &mut graph.nodes[from].out;
-                let second = |known: &Edge| matches!(known.when, When::Otherwise) && known.on == edge.on;
+                let second = |known: &GraphEdge| matches!(known.when, When::Otherwise) && known.on == edge.on;
                 if matches!(when, When::Otherwise) && out.iter().any(second) {
                     let says = "a node has one default edge at most; leave one out, or give it a condition";
                     self.say(format!("{}.condition.default", path(*i)), says);
@@ -185,7 +185,7 @@ impl Check {
                     self.say(format!("{}.on", path(*i)), says);
                 }
                 if let Some(to) = index.get(edge.to.trim()) {
-                    out.push(Edge { to: *to, on: edge.on, when, condition: edge.condition.clone() });
+                    out.push(GraphEdge { to: *to, on: edge.on, when, condition: edge.condition.clone() });
                 }
             }
         }
@@ -194,7 +194,7 @@ impl Check {
         }
     }
 
-    fn joins(&mut self, system: &System, graph: &mut Graph) {
+    fn joins(&mut self, system: &System, graph: &mut SystemGraph) {
         for from in 0..graph.nodes.len() {
             let targets: Vec<usize> = graph.nodes[from].out.iter().map(|edge| edge.to).collect();
             for to in targets {
@@ -247,7 +247,7 @@ impl Check {
     }
 
     /// Determines the entry nodes, and checks that every node is reachable and that loops are bounded.
-    fn ways(&mut self, system: &System, graph: &mut Graph) {
+    fn ways(&mut self, system: &System, graph: &mut SystemGraph) {
         graph.entries = match &system.entry {
             Some(name) => match graph.index(name.trim()) {
                 Some(entry) => vec![entry],

@@ -54,7 +54,7 @@ pub struct Condition {
 
 /// A compiled condition.
 #[derive(Clone, Debug)]
-pub struct Test {
+pub struct CompiledCondition {
     clauses: Vec<Clause>,
 }
 
@@ -62,7 +62,7 @@ pub struct Test {
 enum Clause {
     Text { has: bool, what: String },
     Matches(Arc<PikeVM>),
-    At(Vec<Step>, Compare),
+    At(Vec<PathStep>, Compare),
 }
 
 #[derive(Clone, Debug)]
@@ -74,7 +74,7 @@ enum Compare {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Step {
+enum PathStep {
     Member(String),
     Element(usize),
     /// A segment of a JSON pointer: an object key or an array index.
@@ -83,7 +83,7 @@ enum Step {
 
 impl Condition {
     /// The compiled condition, or the error: the member, and the reason.
-    pub(crate) fn test(&self) -> Result<Test, (&'static str, String)> {
+    pub(crate) fn test(&self) -> Result<CompiledCondition, (&'static str, String)> {
         let mut clauses = Vec::new();
         let text = |member: &'static str, what: &Option<String>, has: bool, clauses: &mut Vec<Clause>| match what {
             Some(what) if what.is_empty() => Err((member, "is empty; say what to look for".to_owned())),
@@ -138,15 +138,15 @@ impl Condition {
         if !self.default && clauses.is_empty() {
             return Err(("", "says nothing; leave it out for an edge that is always taken".into()));
         }
-        Ok(Test { clauses })
+        Ok(CompiledCondition { clauses })
     }
 }
 
 const NO_SCALAR: &str = "must be a text, a number, true or false";
 
-impl Test {
+impl CompiledCondition {
     /// Whether all members hold for a result.
-    pub(crate) fn holds(&self, result: &Output) -> bool {
+    pub(crate) fn holds(&self, result: &NodeOutput) -> bool {
         self.clauses.iter().all(|clause| match clause {
             Clause::Text { has, what } => result.lower.contains(what) == *has,
             Clause::Matches(pattern) => {
@@ -180,14 +180,14 @@ impl Compare {
 }
 
 /// A result in the form that conditions test.
-pub(crate) struct Output {
+pub(crate) struct NodeOutput {
     text: String,
     lower: String,
     json: Option<Value>,
 }
 
-impl Output {
-    pub(crate) fn of(parts: &[Part]) -> Output {
+impl NodeOutput {
+    pub(crate) fn of(parts: &[Part]) -> NodeOutput {
         let texts: Vec<&str> = parts.iter().filter_map(Part::as_text).collect();
         let text = texts.join("\n");
         let data = parts.iter().find_map(|part| match &part.content {
@@ -195,7 +195,7 @@ impl Output {
             Content::Text(_) | Content::Raw(_) | Content::Url(_) | Content::Blob(_) => None,
         });
         let json = data.or_else(|| serde_json::from_str(text.trim()).ok());
-        Output { lower: text.to_lowercase(), text, json }
+        NodeOutput { lower: text.to_lowercase(), text, json }
     }
 }
 
@@ -214,14 +214,14 @@ fn pattern_of(pattern: &str) -> Result<PikeVM, String> {
     built.map_err(|error| format!("is no regular expression that can be used: {error}"))
 }
 
-fn steps(path: &str) -> Result<Vec<Step>, String> {
+fn steps(path: &str) -> Result<Vec<PathStep>, String> {
     let wrong = || format!("{path:?} is no path; write one such as $.result.items[0] or /result/items/0");
     if path.is_empty() {
         return Err(wrong());
     }
     if let Some(pointer) = path.strip_prefix('/') {
         let unescaped = |step: &str| step.replace("~1", "/").replace("~0", "~");
-        return Ok(pointer.split('/').map(|step| Step::Either(unescaped(step))).collect());
+        return Ok(pointer.split('/').map(|step| PathStep::Either(unescaped(step))).collect());
     }
     let mut rest = path.strip_prefix('$').unwrap_or(path);
     let mut steps = Vec::new();
@@ -231,7 +231,7 @@ fn steps(path: &str) -> Result<Vec<Step>, String> {
             return Err(wrong());
         }
         let end = rest.find(['.', '[']).unwrap_or(rest.len());
-        steps.push(Step::Member(rest[..end].into()));
+        steps.push(PathStep::Member(rest[..end].into()));
         rest = &rest[end..];
     }
     while !rest.is_empty() {
@@ -240,14 +240,14 @@ fn steps(path: &str) -> Result<Vec<Step>, String> {
             if end == 0 {
                 return Err(wrong());
             }
-            steps.push(Step::Member(after[..end].into()));
+            steps.push(PathStep::Member(after[..end].into()));
             rest = &after[end..];
         } else {
             let (inside, after) = rest.strip_prefix('[').and_then(|rest| rest.split_once(']')).ok_or_else(wrong)?;
             let quoted = inside.strip_prefix(['"', '\'']).and_then(|name| name.strip_suffix(['"', '\'']));
             steps.push(match quoted {
-                Some(name) => Step::Member(name.into()),
-                None => Step::Element(inside.parse().map_err(|_| wrong())?),
+                Some(name) => PathStep::Member(name.into()),
+                None => PathStep::Element(inside.parse().map_err(|_| wrong())?),
             });
             rest = after;
         }
@@ -255,12 +255,12 @@ fn steps(path: &str) -> Result<Vec<Step>, String> {
     Ok(steps)
 }
 
-fn at<'a>(json: &'a Value, steps: &[Step]) -> Option<&'a Value> {
+fn at<'a>(json: &'a Value, steps: &[PathStep]) -> Option<&'a Value> {
     steps.iter().try_fold(json, |value, step| match step {
-        Step::Member(name) => value.get(name),
-        Step::Element(n) => value.get(n),
-        Step::Either(name) if value.is_array() => value.get(name.parse::<usize>().ok()?),
-        Step::Either(name) => value.get(name),
+        PathStep::Member(name) => value.get(name),
+        PathStep::Element(n) => value.get(n),
+        PathStep::Either(name) if value.is_array() => value.get(name.parse::<usize>().ok()?),
+        PathStep::Either(name) => value.get(name),
     })
 }
 
@@ -271,12 +271,12 @@ mod tests {
 
     use super::*;
 
-    fn test(condition: Value) -> Result<Test, (&'static str, String)> {
+    fn test(condition: Value) -> Result<CompiledCondition, (&'static str, String)> {
         serde_json::from_value::<Condition>(condition).unwrap().test()
     }
 
     fn holds(condition: Value, parts: &[Part]) -> bool {
-        test(condition).unwrap().holds(&Output::of(parts))
+        test(condition).unwrap().holds(&NodeOutput::of(parts))
     }
 
     #[test]

@@ -3,22 +3,22 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::condition::{Condition, Output, Test};
+use crate::condition::{CompiledCondition, Condition, NodeOutput};
 use crate::spec::{Join, On};
 
 /// A checked system. Made by [`System::check`](crate::System::check).
 #[derive(Clone, Debug)]
-pub struct Graph {
-    pub(crate) nodes: Vec<Node>,
+pub struct SystemGraph {
+    pub(crate) nodes: Vec<GraphNode>,
     pub(crate) entries: Vec<usize>,
     pub(crate) max_turns: u32,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Node {
+pub(crate) struct GraphNode {
     pub(crate) name: Arc<str>,
     pub(crate) agent: Arc<str>,
-    pub(crate) out: Vec<Edge>,
+    pub(crate) out: Vec<GraphEdge>,
     /// The nodes with an edge to this one, each once, in the graph's order.
     pub(crate) sources: Vec<usize>,
     pub(crate) join: Join,
@@ -30,7 +30,7 @@ pub(crate) struct Node {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Edge {
+pub(crate) struct GraphEdge {
     pub(crate) to: usize,
     pub(crate) on: On,
     pub(crate) when: When,
@@ -41,18 +41,18 @@ pub(crate) struct Edge {
 #[derive(Clone, Debug)]
 pub(crate) enum When {
     Always,
-    If(Test),
+    If(CompiledCondition),
     Otherwise,
 }
 
-/// A read-only view of a node: for cards, pictures and the API.
+/// A read-only view of a node: for cards, diagrams and the API.
 #[derive(Clone, Copy, Debug)]
 pub struct NodeView<'a> {
     pub name: &'a str,
     pub agent: &'a str,
     pub asks: bool,
     pub is_entry: bool,
-    graph: &'a Graph,
+    graph: &'a SystemGraph,
     index: usize,
 }
 
@@ -65,7 +65,7 @@ impl<'a> NodeView<'a> {
     }
 }
 
-impl Graph {
+impl SystemGraph {
     /// The agents of its nodes, each once.
     pub fn agents(&self) -> Vec<Arc<str>> {
         let mut all: Vec<Arc<str>> = self.nodes.iter().map(|node| node.agent.clone()).collect();
@@ -92,7 +92,7 @@ impl Graph {
     }
 
     /// The graph with another loop bound, for callers who may set it per task.
-    pub fn with_max_turns(mut self, max_turns: u32) -> Graph {
+    pub fn with_max_turns(mut self, max_turns: u32) -> SystemGraph {
         if self.ring().is_some() {
             self.max_turns = max_turns.clamp(1, crate::check::MAX_TURNS);
         }
@@ -109,9 +109,9 @@ impl Graph {
     }
 
     /// The targets of a node's result, each once, in the order of its edges.
-    pub(crate) fn taken(&self, node: usize, on: On, result: &Output) -> Vec<usize> {
+    pub(crate) fn taken(&self, node: usize, on: On, result: &NodeOutput) -> Vec<usize> {
         let edges = || self.nodes[node].out.iter().filter(move |edge| edge.on == on);
-        let met = |edge: &Edge| match &edge.when {
+        let met = |edge: &GraphEdge| match &edge.when {
             When::If(test) => test.holds(result),
             When::Always | When::Otherwise => false,
         };

@@ -1,6 +1,6 @@
 //! Systems: graphs of agents that appear as one agent to callers.
 //!
-//! A [`System`] is the spec, with the members of Orloj's `AgentSystem`. [`System::check`] makes a [`Graph`] of it, or
+//! A [`System`] is the spec, with the members of Orloj's `AgentSystem`. [`System::check`] makes a [`SystemGraph`] of it, or
 //! returns every error with its path. A [`Run`] executes the graph: events go in, actions come out.
 //!
 //! This crate is pure: no I/O, no clock, no randomness. The same events give the same run, so that a run can be replayed
@@ -26,20 +26,19 @@
 //! | [`condition`] | conditions on edges |
 //! | [`check`] | validation of a spec |
 //! | [`graph`] | a validated system |
-//! | [`on_off`] | a setting that is on or off |
 //! | [`run`] | the state machine |
-//! | [`picture`] | a graph as data |
+//! | [`diagram`] | a graph as data |
 
 pub mod check;
 pub mod condition;
+pub mod diagram;
 pub mod graph;
-pub mod picture;
 pub mod run;
 pub mod spec;
 
-pub use check::Wrong;
+pub use check::Error;
 pub use condition::Condition;
-pub use graph::Graph;
+pub use graph::SystemGraph;
 pub use model::OnOff;
-pub use run::{Action, End, Finish, INPUT_BYTES, NodeEvent, Run, Stand, Start, Unexpected, VisitId};
+pub use run::{End, Finish, INPUT_BYTES, NodeEvent, Run, RunAction, Start, Unexpected, VisitId, VisitState};
 pub use spec::{System, Systems};

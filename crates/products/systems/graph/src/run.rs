@@ -17,8 +17,8 @@ use std::sync::Arc;
 
 use model::{Json, Part};
 
-use crate::condition::Output;
-use crate::graph::Graph;
+use crate::condition::NodeOutput;
+use crate::graph::SystemGraph;
 use crate::spec::{JoinMode, On, OnFailure};
 
 /// Limit of the total input of all active visits, in bytes. Each visit has its own copy, so a result that goes to many
@@ -74,7 +74,7 @@ pub enum End {
 
 /// An action that the run requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum RunAction {
     Start(Start),
     /// Ask whether the visit may begin; it waits for [`NodeEvent::Approved`] or [`NodeEvent::Denied`].
     Ask {
@@ -126,7 +126,7 @@ impl fmt::Display for Unexpected {
 
 /// The state of a visit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stand {
+pub enum VisitState {
     Asking,
     Running,
     Ended,
@@ -134,19 +134,19 @@ pub enum Stand {
 
 #[derive(Clone, Debug)]
 pub struct Run {
-    graph: Arc<Graph>,
-    nodes: Vec<State>,
+    graph: Arc<SystemGraph>,
+    nodes: Vec<NodeState>,
     /// Visits that have not ended, in order of creation.
     active: Vec<Visit>,
     /// By node: its newest result, where a branch ended.
-    ends: BTreeMap<usize, Given>,
+    ends: BTreeMap<usize, NodeResult>,
     /// The same for loops that `max_turns` ended.
-    cuts: BTreeMap<usize, Given>,
+    cuts: BTreeMap<usize, NodeResult>,
     finish: Option<Finish>,
 }
 
 #[derive(Clone, Debug, Default)]
-struct State {
+struct NodeState {
     /// How often the run has come to this node.
     turns: u32,
     /// How often its agent was started or its approval requested.
@@ -159,13 +159,13 @@ struct State {
 
 #[derive(Clone, Debug)]
 enum Arrival {
-    Result(Given),
+    Result(NodeResult),
     Failed(VisitId, String),
 }
 
 /// The result of a visit.
 #[derive(Clone, Debug)]
-struct Given {
+struct NodeResult {
     from: VisitId,
     parts: Arc<[Part]>,
 }
@@ -182,11 +182,11 @@ struct Visit {
 
 impl Run {
     /// Begins a run, and returns the first actions.
-    pub fn start(graph: Arc<Graph>, input: Vec<Part>) -> (Run, Vec<Action>) {
-        let nodes = graph.nodes.iter().map(|node| State {
+    pub fn start(graph: Arc<SystemGraph>, input: Vec<Part>) -> (Run, Vec<RunAction>) {
+        let nodes = graph.nodes.iter().map(|node| NodeState {
             inbox: vec![VecDeque::new(); node.sources.len()],
             owed: vec![0; node.sources.len()],
-            ..State::default()
+            ..NodeState::default()
         });
         let nodes = nodes.collect();
         let (ends, cuts) = (BTreeMap::new(), BTreeMap::new());
@@ -202,7 +202,7 @@ impl Run {
 
     /// Replays a run. The remaining actions are then [`Run::outstanding`].
     pub fn replay(
-        graph: Arc<Graph>,
+        graph: Arc<SystemGraph>,
         input: Vec<Part>,
         events: impl IntoIterator<Item = NodeEvent>,
     ) -> Result<Run, Unexpected> {
@@ -214,10 +214,11 @@ impl Run {
     }
 
     /// The requested actions without a closing event: visits that have not ended, unanswered questions, the end.
-    pub fn outstanding(&self) -> Vec<Action> {
+    pub fn outstanding(&self) -> Vec<RunAction> {
         if let Some(finish) = &self.finish {
-            let mut actions: Vec<Action> = self.active.iter().map(|visit| Action::Cancel(visit.id.clone())).collect();
-            actions.push(Action::Finish(finish.clone()));
+            let mut actions: Vec<RunAction> =
+                self.active.iter().map(|visit| RunAction::Cancel(visit.id.clone())).collect();
+            actions.push(RunAction::Finish(finish.clone()));
             return actions;
         }
         self.active.iter().map(|visit| self.action(visit)).collect()
@@ -228,17 +229,17 @@ impl Run {
         self.finish.as_ref()
     }
 
-    pub fn graph(&self) -> &Arc<Graph> {
+    pub fn graph(&self) -> &Arc<SystemGraph> {
         &self.graph
     }
 
     /// The state of a visit; `None` for one that the run has not created.
-    pub fn stand(&self, visit: &VisitId) -> Option<Stand> {
+    pub fn stand(&self, visit: &VisitId) -> Option<VisitState> {
         if let Some(active) = self.active.iter().find(|active| active.id == *visit) {
-            return Some(if active.asking { Stand::Asking } else { Stand::Running });
+            return Some(if active.asking { VisitState::Asking } else { VisitState::Running });
         }
         let node = self.graph.index(&visit.node)?;
-        (1..=self.nodes[node].starts).contains(&visit.n).then_some(Stand::Ended)
+        (1..=self.nodes[node].starts).contains(&visit.n).then_some(VisitState::Ended)
     }
 
     /// How often each node was started, in the graph's order.
@@ -248,7 +249,7 @@ impl Run {
 
     /// Applies an event. An event that no visit waits for is refused and changes nothing. After the end of the run
     /// visits may still end, without effect.
-    pub fn apply(&mut self, event: NodeEvent) -> Result<Vec<Action>, Unexpected> {
+    pub fn apply(&mut self, event: NodeEvent) -> Result<Vec<RunAction>, Unexpected> {
         let over = self.finish.is_some();
         let mut actions = Vec::new();
         match event {
@@ -293,13 +294,13 @@ impl Run {
         place.map(|place| self.active.remove(place)).ok_or_else(|| Unexpected(id.clone()))
     }
 
-    fn action(&self, visit: &Visit) -> Action {
+    fn action(&self, visit: &Visit) -> RunAction {
         let node = &self.graph.nodes[visit.node];
         match (visit.asking, &node.question) {
             (true, Some(question)) => {
-                Action::Ask { visit: visit.id.clone(), question: question.clone(), input: visit.input.to_vec() }
+                RunAction::Ask { visit: visit.id.clone(), question: question.clone(), input: visit.input.to_vec() }
             }
-            (true | false, _) => Action::Start(Start {
+            (true | false, _) => RunAction::Start(Start {
                 visit: visit.id.clone(),
                 agent: node.agent.clone(),
                 input: visit.input.to_vec(),
@@ -309,7 +310,7 @@ impl Run {
     }
 
     /// Creates a visit of the node.
-    fn begin(&mut self, node: usize, input: Arc<[Part]>, from: Vec<VisitId>, actions: &mut Vec<Action>) {
+    fn begin(&mut self, node: usize, input: Arc<[Part]>, from: Vec<VisitId>, actions: &mut Vec<RunAction>) {
         let weight = weight(&input);
         // The first input is the caller's message, which the server has already limited.
         if self.finish.is_some() || (!(from.is_empty() && self.active.is_empty()) && self.is_too_much(node, weight)) {
@@ -340,7 +341,7 @@ impl Run {
     }
 
     /// Retries a visit under the next number.
-    fn again(&mut self, visit: Visit, actions: &mut Vec<Action>) {
+    fn again(&mut self, visit: Visit, actions: &mut Vec<RunAction>) {
         let state = &mut self.nodes[visit.node];
         state.starts += 1;
         let id = VisitId { node: visit.id.node.clone(), n: state.starts };
@@ -350,8 +351,8 @@ impl Run {
     }
 
     fn completed(&mut self, visit: &Visit, parts: Arc<[Part]>) {
-        let result = Given { from: visit.id.clone(), parts };
-        let targets = self.graph.taken(visit.node, On::Completed, &Output::of(&result.parts));
+        let result = NodeResult { from: visit.id.clone(), parts };
+        let targets = self.graph.taken(visit.node, On::Completed, &NodeOutput::of(&result.parts));
         if targets.is_empty() {
             self.ends.insert(visit.node, result);
             return;
@@ -375,9 +376,9 @@ impl Run {
     /// A visit failed finally or was denied: a matching edge handles it, or it goes to the joins.
     fn failed(&mut self, visit: &Visit, on: On, reason: String) {
         let parts: Arc<[Part]> = vec![Part::text(reason.clone())].into();
-        let targets = self.graph.taken(visit.node, on, &Output::of(&parts));
+        let targets = self.graph.taken(visit.node, on, &NodeOutput::of(&parts));
         if !targets.is_empty() {
-            let result = Given { from: visit.id.clone(), parts };
+            let result = NodeResult { from: visit.id.clone(), parts };
             for target in targets {
                 self.arrive(visit.node, target, Arrival::Result(result.clone()));
             }
@@ -413,7 +414,7 @@ impl Run {
     }
 
     /// Begins every node that can begin, and ends the run if it is over.
-    fn settle(&mut self, actions: &mut Vec<Action>) {
+    fn settle(&mut self, actions: &mut Vec<RunAction>) {
         while self.finish.is_none() {
             let waiting: Vec<usize> = (0..self.nodes.len())
                 .filter(|node| self.nodes[*node].inbox.iter().any(|slot| !slot.is_empty()))
@@ -434,9 +435,9 @@ impl Run {
         if self.finish.is_some() {
             // Visits created in this same step are not started.
             actions.retain(|action| match action {
-                Action::Start(start) => !self.active.iter().any(|visit| visit.id == start.visit),
-                Action::Ask { visit, .. } => !self.active.iter().any(|active| active.id == *visit),
-                Action::Cancel(_) | Action::Finish(_) => true,
+                RunAction::Start(start) => !self.active.iter().any(|visit| visit.id == start.visit),
+                RunAction::Ask { visit, .. } => !self.active.iter().any(|active| active.id == *visit),
+                RunAction::Cancel(_) | RunAction::Finish(_) => true,
             });
             actions.extend(self.outstanding());
         }
@@ -456,7 +457,7 @@ impl Run {
     }
 
     /// Begins the node if enough has arrived; with `now`, with whatever has arrived.
-    fn join(&mut self, node: usize, now: bool, actions: &mut Vec<Action>) -> bool {
+    fn join(&mut self, node: usize, now: bool, actions: &mut Vec<RunAction>) -> bool {
         let coming = if now { vec![false; self.nodes[node].inbox.len()] } else { self.coming(node) };
         let (mut good, mut bad, mut open) = (0, 0, 0);
         for ((slot, owed), coming) in self.nodes[node].inbox.iter().zip(&self.nodes[node].owed).zip(&coming) {
@@ -528,7 +529,7 @@ impl Run {
                 .into_iter()
                 .next_back()
                 .unwrap_or_else(|| VisitId { node: self.graph.nodes[node].name.clone(), n: 0 });
-            self.cuts.insert(node, Given { from, parts: input });
+            self.cuts.insert(node, NodeResult { from, parts: input });
         }
         true
     }

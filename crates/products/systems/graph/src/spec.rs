@@ -75,7 +75,7 @@ pub enum A2aAuth {
 pub struct Named<T>(pub Vec<(String, T)>);
 
 /// The nodes of a graph.
-pub type Nodes = Named<Node>;
+pub type Nodes = Named<NodeSpec>;
 
 /// The systems of a config.
 pub type Systems = Named<System>;
@@ -136,8 +136,9 @@ impl<T: JsonSchema> JsonSchema for Named<T> {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Node {
+#[serde(deny_unknown_fields, default, expecting = "struct Node")]
+#[schemars(rename = "Node")]
+pub struct NodeSpec {
     /// The agent that does its work. Default: the one of the node's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
@@ -146,7 +147,7 @@ pub struct Node {
     pub next: Option<String>,
     /// The nodes that follow, all at once, each if its condition holds.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub edges: Vec<Edge>,
+    pub edges: Vec<EdgeSpec>,
     /// How it waits where several edges lead to it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub join: Option<Join>,
@@ -155,7 +156,7 @@ pub struct Node {
     pub retries: u32,
     /// Asks whoever called before it begins.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub approval: Option<Approval>,
+    pub approval: Option<ApprovalSpec>,
 }
 
 fn is_zero(n: &u32) -> bool {
@@ -163,8 +164,9 @@ fn is_zero(n: &u32) -> bool {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Edge {
+#[serde(deny_unknown_fields, expecting = "struct Edge")]
+#[schemars(rename = "Edge")]
+pub struct EdgeSpec {
     pub to: String,
     /// What the result must be like. Default: anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -232,8 +234,9 @@ pub enum OnFailure {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Approval {
+#[serde(deny_unknown_fields, default, expecting = "struct Approval")]
+#[schemars(rename = "Approval")]
+pub struct ApprovalSpec {
     /// What is asked. Default: whether the node may begin.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ask: Option<String>,

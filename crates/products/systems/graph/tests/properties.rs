@@ -9,7 +9,7 @@ use std::sync::Arc;
 use model::Part;
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use systems_graph::{Action, End, Finish, Graph, NodeEvent, Run, System, VisitId};
+use systems_graph::{End, Finish, NodeEvent, Run, RunAction, System, SystemGraph, VisitId};
 
 const WORDS: [&str; 3] = ["red", "green", "blue"];
 
@@ -46,7 +46,7 @@ fn plans() -> impl Strategy<Value = Plan> {
 }
 
 impl Plan {
-    fn graph(&self) -> Arc<Graph> {
+    fn graph(&self) -> Arc<SystemGraph> {
         let count = self.trunk.len() + 1;
         let name = |i: usize| format!("n{i}");
         let pick = |byte: u8| usize::from(byte) % count;
@@ -128,20 +128,20 @@ struct Seen {
 }
 
 impl Seen {
-    fn take(&mut self, actions: &[Action]) {
+    fn take(&mut self, actions: &[RunAction]) {
         for action in actions {
             assert!(self.finish.is_none(), "{action:?} after the end");
             match action {
-                Action::Start(start) => {
+                RunAction::Start(start) => {
                     assert!(!self.started.contains(&start.visit), "{} begins twice", start.visit);
                     self.started.push(start.visit.clone());
                 }
-                Action::Ask { visit, .. } => {
+                RunAction::Ask { visit, .. } => {
                     assert!(!self.asked.contains(visit) && !self.started.contains(visit), "{visit} is asked for twice");
                     self.asked.push(visit.clone());
                 }
-                Action::Cancel(_) => {}
-                Action::Finish(finish) => self.finish = Some(finish.clone()),
+                RunAction::Cancel(_) => {}
+                RunAction::Finish(finish) => self.finish = Some(finish.clone()),
             }
         }
     }
@@ -152,23 +152,23 @@ fn next(run: &Run, die: u8, outcome: u8) -> Option<NodeEvent> {
     let under_way = run.outstanding();
     let action = under_way.get(usize::from(die) % under_way.len().max(1))?;
     Some(match action {
-        Action::Start(start) => {
+        RunAction::Start(start) => {
             let end = match outcome % 4 {
                 0 => End::Failed("broken".into()),
                 n => End::Completed(vec![Part::text(WORDS[usize::from(n) - 1])]),
             };
             NodeEvent::Ended { visit: start.visit.clone(), end }
         }
-        Action::Ask { visit, .. } if outcome.is_multiple_of(3) => {
+        RunAction::Ask { visit, .. } if outcome.is_multiple_of(3) => {
             NodeEvent::Denied { visit: visit.clone(), reason: None }
         }
-        Action::Ask { visit, .. } => NodeEvent::Approved { visit: visit.clone() },
-        Action::Cancel(_) | Action::Finish(_) => return None,
+        RunAction::Ask { visit, .. } => NodeEvent::Approved { visit: visit.clone() },
+        RunAction::Cancel(_) | RunAction::Finish(_) => return None,
     })
 }
 
 /// Plays a run to its end, in at most `steps` steps.
-fn play(graph: &Arc<Graph>, dice: &[(u8, u8)], steps: usize) -> (Run, Seen) {
+fn play(graph: &Arc<SystemGraph>, dice: &[(u8, u8)], steps: usize) -> (Run, Seen) {
     let (mut run, actions) = Run::start(graph.clone(), input());
     let mut seen = Seen::default();
     seen.take(&actions);
@@ -187,7 +187,7 @@ fn dice() -> impl Strategy<Value = Vec<(u8, u8)>> {
 }
 
 /// An end, an answer and a start for every possible visit.
-fn bound(graph: &Graph) -> usize {
+fn bound(graph: &SystemGraph) -> usize {
     3 * graph.most_visits() as usize
 }
 
@@ -222,16 +222,16 @@ proptest! {
             let mut left: Vec<VisitId> = Vec::new();
             for action in again.outstanding() {
                 match action {
-                    Action::Start(start) => {
+                    RunAction::Start(start) => {
                         prop_assert!(until_now.started.contains(&start.visit));
                         left.push(start.visit);
                     }
-                    Action::Ask { visit, .. } => {
+                    RunAction::Ask { visit, .. } => {
                         prop_assert!(until_now.asked.contains(&visit));
                         left.push(visit);
                     }
-                    Action::Cancel(visit) => left.push(visit),
-                    Action::Finish(_) => {}
+                    RunAction::Cancel(visit) => left.push(visit),
+                    RunAction::Finish(_) => {}
                 }
             }
             prop_assert!(left.iter().all(|visit| !over.contains(visit)));
@@ -258,10 +258,10 @@ proptest! {
             return Ok(());
         }
         prop_assert_eq!(actions.len(), under_way + 1);
-        prop_assert_eq!(actions.last(), Some(&Action::Finish(Finish::Canceled)));
+        prop_assert_eq!(actions.last(), Some(&RunAction::Finish(Finish::Canceled)));
         let mut cancelled = Vec::new();
         for action in actions {
-            if let Action::Cancel(visit) = action {
+            if let RunAction::Cancel(visit) = action {
                 cancelled.push(visit);
             }
         }
@@ -271,7 +271,7 @@ proptest! {
             let said = run.apply(ended).or_else(|_| run.apply(NodeEvent::Approved { visit }));
             prop_assert_eq!(said, Ok(Vec::new()));
         }
-        prop_assert_eq!(run.outstanding(), vec![Action::Finish(Finish::Canceled)]);
+        prop_assert_eq!(run.outstanding(), vec![RunAction::Finish(Finish::Canceled)]);
     }
 
     #[test]
@@ -300,14 +300,14 @@ proptest! {
             let actions = run.apply(ended(format!("b{i:02}"), fails[i])).unwrap();
             if fails[i] { bad += 1 } else { good.push(format!("b{i:02}")) }
             if bad > branches - need {
-                prop_assert!(matches!(actions.last(), Some(Action::Finish(Finish::Failed { .. }))), "{actions:?}");
+                prop_assert!(matches!(actions.last(), Some(RunAction::Finish(Finish::Failed { .. }))), "{actions:?}");
                 return Ok(());
             }
             if good.len() < need {
                 prop_assert!(actions.is_empty(), "{actions:?}");
                 continue;
             }
-            let [Action::Start(start)] = &actions[..] else { panic!("{actions:?}") };
+            let [RunAction::Start(start)] = &actions[..] else { panic!("{actions:?}") };
             good.sort();
             let parts: Vec<String> = start.input.iter().filter_map(|part| part.as_text().map(Into::into)).collect();
             prop_assert_eq!(parts, good, "its inputs, in the graph's order");

@@ -5,9 +5,9 @@
 use std::sync::Arc;
 
 use model::Part;
-use systems_graph::{Action, End, Finish, Graph, NodeEvent, Run, Stand, System, VisitId};
+use systems_graph::{End, Finish, NodeEvent, Run, RunAction, System, SystemGraph, VisitId, VisitState};
 
-fn graph(yaml: &str) -> Arc<Graph> {
+fn graph(yaml: &str) -> Arc<SystemGraph> {
     let system: System = serde_saphyr::from_str(yaml).unwrap();
     let checked = system.check(|_| true);
     Arc::new(checked.unwrap_or_else(|wrong| panic!("{yaml}: {wrong:?}")))
@@ -27,18 +27,18 @@ fn words(parts: &[Part]) -> String {
     parts.iter().map(word).collect::<Vec<_>>().join("+")
 }
 
-fn said(actions: &[Action]) -> Vec<String> {
-    let line = |action: &Action| match action {
-        Action::Start(start) => format!("{}({})", start.visit, words(&start.input)),
-        Action::Ask { visit, question, input } => format!("ask {visit}({}): {question}", words(input)),
-        Action::Cancel(visit) => format!("cancel {visit}"),
-        Action::Finish(Finish::Completed { result, cut, .. }) => {
+fn said(actions: &[RunAction]) -> Vec<String> {
+    let line = |action: &RunAction| match action {
+        RunAction::Start(start) => format!("{}({})", start.visit, words(&start.input)),
+        RunAction::Ask { visit, question, input } => format!("ask {visit}({}): {question}", words(input)),
+        RunAction::Cancel(visit) => format!("cancel {visit}"),
+        RunAction::Finish(Finish::Completed { result, cut, .. }) => {
             format!("done{}: {}", if *cut { " (cut)" } else { "" }, words(result))
         }
-        Action::Finish(Finish::Failed { visit, reason }) => {
+        RunAction::Finish(Finish::Failed { visit, reason }) => {
             format!("failed at {}: {reason}", visit.as_ref().map(VisitId::to_string).unwrap_or_default())
         }
-        Action::Finish(Finish::Canceled) => "canceled".into(),
+        RunAction::Finish(Finish::Canceled) => "canceled".into(),
     };
     actions.iter().map(line).collect()
 }
@@ -70,8 +70,8 @@ impl Play {
 fn agents_without_a_graph_work_one_after_another() {
     let mut play = Play::of("agents: [a, b, c]");
     play.wants(&["a#1(in)"]).gives("a#1", "A").wants(&["b#1(A)"]);
-    assert_eq!(play.run.stand(&"a#1".parse().unwrap()), Some(Stand::Ended));
-    assert_eq!(play.run.stand(&"b#1".parse().unwrap()), Some(Stand::Running));
+    assert_eq!(play.run.stand(&"a#1".parse().unwrap()), Some(VisitState::Ended));
+    assert_eq!(play.run.stand(&"b#1".parse().unwrap()), Some(VisitState::Running));
     assert_eq!(play.run.stand(&"c#1".parse().unwrap()), None);
     play.gives("b#1", "B").wants(&["c#1(B)"]).gives("c#1", "C").wants(&["done: C"]);
 }
@@ -309,7 +309,7 @@ a2a: {enabled: true, auth: public}
 }
 
 /// Two layers of nodes, with an edge from each node of the first to each of the second.
-fn layers(width: usize) -> Arc<Graph> {
+fn layers(width: usize) -> Arc<SystemGraph> {
     let edges: Vec<String> = (0..width).map(|i| format!("{{to: b{i}}}")).collect();
     let first: String = (0..width).map(|i| format!("  a{i}: {{ edges: [{}] }}\n", edges.join(", "))).collect();
     let second: String = (0..width).map(|i| format!("  b{i}: {{}}\n")).collect();
@@ -317,7 +317,7 @@ fn layers(width: usize) -> Arc<Graph> {
 }
 
 /// Ends the first layer with texts of `bytes` bytes, and returns the actions that follow.
-fn through_first_layer(width: usize, bytes: usize) -> Vec<Action> {
+fn through_first_layer(width: usize, bytes: usize) -> Vec<RunAction> {
     let (mut run, actions) = Run::start(layers(width), vec![Part::text("in")]);
     assert_eq!(actions.len(), width);
     let mut last = Vec::new();
@@ -332,19 +332,19 @@ fn through_first_layer(width: usize, bytes: usize) -> Vec<Action> {
 #[test]
 fn results_that_multiply_end_the_run_before_they_are_put_together() {
     let few = through_first_layer(10, 100 << 10);
-    assert!(few.iter().all(|action| matches!(action, Action::Start(_))) && few.len() == 10, "10 MiB are fine");
+    assert!(few.iter().all(|action| matches!(action, RunAction::Start(_))) && few.len() == 10, "10 MiB are fine");
     let many = through_first_layer(20, 100 << 10);
-    let Some(Action::Finish(Finish::Failed { visit: None, reason })) = many.last() else { panic!("{}", many.len()) };
+    let Some(RunAction::Finish(Finish::Failed { visit: None, reason })) = many.last() else { panic!("{}", many.len()) };
     assert!(reason.contains("bytes of input under way") && reason.contains("send less"), "{reason}");
-    assert!(!many.iter().any(|action| matches!(action, Action::Start(_))), "nothing begins any more");
+    assert!(!many.iter().any(|action| matches!(action, RunAction::Start(_))), "nothing begins any more");
 }
 
 #[test]
 fn a_message_to_many_entries_is_bounded_and_one_to_a_single_entry_is_not() {
     let large = || vec![Part::text("x".repeat(systems_graph::INPUT_BYTES))];
     let (_, one) = Run::start(graph("graph:\n  a: { next: b }\n  b: {}\n"), large());
-    assert!(matches!(one.as_slice(), [Action::Start(_)]), "what the server lets in goes to one node");
+    assert!(matches!(one.as_slice(), [RunAction::Start(_)]), "what the server lets in goes to one node");
     let (run, both) = Run::start(graph("graph:\n  a: {}\n  b: {}\n"), large());
-    assert!(matches!(both.last(), Some(Action::Finish(Finish::Failed { .. }))), "but not to two");
+    assert!(matches!(both.last(), Some(RunAction::Finish(Finish::Failed { .. }))), "but not to two");
     assert!(run.finish().is_some());
 }

@@ -3,7 +3,7 @@
 use model::{Content, Inbound, Message, Part};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Answer {
+pub(super) struct ApprovalAnswer {
     pub(super) approves: bool,
     pub(super) reason: Option<String>,
 }
@@ -15,11 +15,11 @@ const NO: &[&str] = &["deny", "denied", "no", "n", "reject", "rejected", "refuse
 ///
 /// As data, `{"decision": "approve" | "deny"}` or `{"approve": true | false}`, with an optional `reason`. As text,
 /// a first word that means yes or no; the rest is the reason.
-pub(super) fn read(messages: &[std::sync::Arc<Inbound>]) -> Option<Answer> {
+pub(super) fn read(messages: &[std::sync::Arc<Inbound>]) -> Option<ApprovalAnswer> {
     messages.iter().rev().find_map(|inbound| of(&inbound.message))
 }
 
-fn of(message: &Message) -> Option<Answer> {
+fn of(message: &Message) -> Option<ApprovalAnswer> {
     message.parts.iter().find_map(|part: &Part| match &part.content {
         Content::Data(json) => data(&json.to_value()),
         Content::Text(text) => words(text),
@@ -27,20 +27,20 @@ fn of(message: &Message) -> Option<Answer> {
     })
 }
 
-fn data(value: &serde_json::Value) -> Option<Answer> {
+fn data(value: &serde_json::Value) -> Option<ApprovalAnswer> {
     let said = ["decision", "approval", "answer"].into_iter().find_map(|name| value.get(name)?.as_str());
     let switch = ["approve", "approved"].into_iter().find_map(|name| value.get(name)?.as_bool());
     let approves = switch.or_else(|| said.and_then(meant))?;
     let reason = value.get("reason").and_then(|reason| reason.as_str()).map(Into::into);
-    Some(Answer { approves, reason })
+    Some(ApprovalAnswer { approves, reason })
 }
 
-fn words(text: &str) -> Option<Answer> {
+fn words(text: &str) -> Option<ApprovalAnswer> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_alphanumeric()).unwrap_or(text.len());
     let approves = meant(&text[..end])?;
     let rest = text[end..].trim_matches(|c: char| c.is_whitespace() || c.is_ascii_punctuation());
-    Some(Answer { approves, reason: (!rest.is_empty()).then(|| rest.to_owned()) })
+    Some(ApprovalAnswer { approves, reason: (!rest.is_empty()).then(|| rest.to_owned()) })
 }
 
 fn meant(word: &str) -> Option<bool> {
@@ -112,6 +112,6 @@ mod tests {
     fn the_newest_message_that_can_be_understood_counts() {
         let said = |text: &str| std::sync::Arc::new(inbound("m", vec![Part::text(text)]));
         let all = [said("yes"), said("no"), said("hurry up")];
-        assert_eq!(read(&all), Some(Answer { approves: false, reason: None }));
+        assert_eq!(read(&all), Some(ApprovalAnswer { approves: false, reason: None }));
     }
 }

@@ -4,17 +4,17 @@ use model::{Artifact, Json, Message, Part, Role, Task, TurnId};
 use serde::{Deserialize, Serialize};
 use systems_graph::{End, NodeEvent, VisitId};
 
-/// The metadata member.
+/// The metadata member with the entry. Stored.
 pub const KEY: &str = "https://rialto.dev/ext/system/v1";
 
 /// One step of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct RunEntry {
     /// The run's id: that of the turn that began it.
     pub run: String,
     /// Its number in the run, from 1.
     pub no: u64,
-    pub state: Step,
+    pub state: RunStep,
     /// The node and the number of its visit; without one the entry is about the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
@@ -32,7 +32,7 @@ pub struct Entry {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Step {
+pub enum RunStep {
     /// The run has begun.
     Began,
     /// A node's task was opened.
@@ -50,14 +50,14 @@ pub enum Step {
     Finished,
 }
 
-impl Entry {
+impl RunEntry {
     pub fn visit(&self) -> Option<VisitId> {
         Some(VisitId { node: self.node.as_deref()?.into(), n: self.visit? })
     }
 
-    pub(super) fn of(message: &Message) -> Option<Entry> {
+    pub(super) fn of(message: &Message) -> Option<RunEntry> {
         let metadata = message.metadata.as_ref().filter(|json| json.text().contains(KEY))?;
-        Entry::deserialize(metadata.to_value().get(KEY)?).ok()
+        RunEntry::deserialize(metadata.to_value().get(KEY)?).ok()
     }
 
     pub(super) fn metadata(&self) -> Json {
@@ -72,17 +72,17 @@ pub fn artifact_key(visit: &VisitId) -> String {
 
 /// The entries of a system's task, oldest first.
 #[derive(Clone, Debug, Default)]
-pub struct RunJournal(pub Vec<Entry>);
+pub struct RunJournal(pub Vec<RunEntry>);
 
 impl RunJournal {
     pub fn of(task: &Task) -> RunJournal {
         let agents = task.history.iter().chain(&task.status.message).filter(|message| message.role == Role::Agent);
-        RunJournal(agents.filter_map(|message| Entry::of(message)).collect())
+        RunJournal(agents.filter_map(|message| RunEntry::of(message)).collect())
     }
 
     /// The entries of the open run; empty without one.
-    pub fn open_run(&self) -> &[Entry] {
-        let Some(last) = self.0.last().filter(|last| last.state != Step::Finished) else { return &[] };
+    pub fn open_run(&self) -> &[RunEntry] {
+        let Some(last) = self.0.last().filter(|last| last.state != RunStep::Finished) else { return &[] };
         let first = self.0.iter().position(|entry| entry.run == last.run).unwrap_or_default();
         &self.0[first..]
     }
@@ -92,29 +92,34 @@ impl RunJournal {
 /// turn over does not count.
 pub(super) fn reached(task: &Task, attempt: (TurnId, u32), run: &str, no: u64) -> bool {
     let newest_first = task.status.message.iter().chain(task.history.iter().rev());
-    let newest = newest_first.filter(|message| message.role == Role::Agent).find_map(|message| Entry::of(message));
+    let newest = newest_first.filter(|message| message.role == Role::Agent).find_map(|message| RunEntry::of(message));
     let ours = task.core.turn.is_some_and(|open| (open.id, open.attempt) == attempt);
     ours && newest.is_some_and(|entry| entry.run == run && entry.no >= no)
 }
 
 /// The events of a run, to replay them. An error means an entry whose artifact is missing.
-pub(super) fn events(entries: &[Entry], artifacts: &[std::sync::Arc<Artifact>]) -> Result<Vec<NodeEvent>, VisitId> {
+pub(super) fn events(entries: &[RunEntry], artifacts: &[std::sync::Arc<Artifact>]) -> Result<Vec<NodeEvent>, VisitId> {
     let mut events = Vec::new();
     for entry in entries {
         let Some(visit) = entry.visit() else { continue };
         match entry.state {
-            Step::Completed => {
+            RunStep::Completed => {
                 let key = artifact_key(&visit);
                 let artifact = artifacts.iter().find(|artifact| *artifact.id == *key).ok_or_else(|| visit.clone())?;
                 events.push(NodeEvent::Ended { visit, end: End::Completed(artifact.parts.clone()) });
             }
-            Step::Failed => {
+            RunStep::Failed => {
                 let end = End::Failed(entry.reason.clone().unwrap_or_default());
                 events.push(NodeEvent::Ended { visit, end });
             }
-            Step::Approved => events.push(NodeEvent::Approved { visit }),
-            Step::Denied => events.push(NodeEvent::Denied { visit, reason: entry.reason.clone() }),
-            Step::Began | Step::Started | Step::Approval | Step::Question | Step::Answered | Step::Finished => {}
+            RunStep::Approved => events.push(NodeEvent::Approved { visit }),
+            RunStep::Denied => events.push(NodeEvent::Denied { visit, reason: entry.reason.clone() }),
+            RunStep::Began
+            | RunStep::Started
+            | RunStep::Approval
+            | RunStep::Question
+            | RunStep::Answered
+            | RunStep::Finished => {}
         }
     }
     Ok(events)

@@ -2,39 +2,39 @@
 
 use serde_json::{Value, json};
 
-use super::{Address, NAMESPACE};
+use super::{NAMESPACE, SystemAddress};
 
-/// What a card tells.
+/// The content of a system's card.
 #[derive(Clone, Debug)]
-pub struct Facts<'a> {
-    pub system: Address<'a>,
+pub struct SystemCard<'a> {
+    pub system: SystemAddress<'a>,
     pub description: &'a str,
-    /// Where the mount is: what stands before `/v1`.
+    /// The URL before `/v1`.
     pub base: &'a str,
     pub protocol_version: &'a str,
     pub streaming: bool,
     pub push: bool,
-    /// Whether history is shown to who asks for it.
+    /// Whether a request can ask for the history.
     pub history: bool,
-    /// Anybody may call it.
+    /// It can be called without a credential.
     pub public: bool,
-    pub skills: Vec<Skill<'a>>,
+    pub skills: Vec<SystemSkill<'a>>,
 }
 
-/// What the agents of a system can do.
+/// A skill of one of the system's agents.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Skill<'a> {
+pub struct SystemSkill<'a> {
     pub name: &'a str,
     pub description: &'a str,
 }
 
-/// An agent elsewhere that systems may be made of.
+/// An agent on another server that can be a node of a system.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Remote<'a> {
+pub struct RemoteAgent<'a> {
     pub name: &'a str,
     pub url: &'a str,
     pub protocol_version: &'a str,
-    /// What is known of it; `None` when nothing is.
+    /// From its card; `None` if its card was not read.
     pub description: Option<&'a str>,
 }
 
@@ -42,17 +42,17 @@ pub struct Remote<'a> {
 const INPUT_MODES: [&str; 1] = ["text/plain"];
 const OUTPUT_MODES: [&str; 2] = ["text/plain", "application/json"];
 
-/// Where a system is called.
-pub fn url(base: &str, system: &Address<'_>) -> String {
-    let Address { namespace, name } = system;
+/// The URL of a system's endpoint.
+pub fn url(base: &str, system: &SystemAddress<'_>) -> String {
+    let SystemAddress { namespace, name } = system;
     let query = if *namespace == NAMESPACE { String::new() } else { format!("?namespace={namespace}") };
     format!("{base}/v1/agent-systems/{name}/a2a{query}")
 }
 
 /// The card of a system.
-pub fn card(facts: &Facts<'_>) -> Value {
+pub fn card(facts: &SystemCard<'_>) -> Value {
     let url = url(facts.base, &facts.system);
-    let skills = facts.skills.iter().map(|Skill { name, description }| {
+    let skills = facts.skills.iter().map(|SystemSkill { name, description }| {
         let description = if description.is_empty() { format!("Orloj tool {name}") } else { (*description).to_owned() };
         json!({ "id": name, "name": name, "description": description, "tags": ["tool"],
                 "inputModes": INPUT_MODES, "outputModes": OUTPUT_MODES })
@@ -84,10 +84,10 @@ pub fn card(facts: &Facts<'_>) -> Value {
     card
 }
 
-/// All systems that somebody may call, and the agents elsewhere.
-pub fn registry(systems: Vec<Value>, remotes: &[Remote<'_>]) -> Value {
+/// The registry: these cards of systems, and the agents on other servers.
+pub fn registry(systems: Vec<Value>, remotes: &[RemoteAgent<'_>]) -> Value {
     let remotes = remotes.iter().map(|remote| {
-        let Remote { name, url, protocol_version, description } = remote;
+        let RemoteAgent { name, url, protocol_version, description } = remote;
         let mut shown = json!({
             "name": name,
             "url": url,

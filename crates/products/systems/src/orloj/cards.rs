@@ -1,4 +1,4 @@
-//! Cards, and the registry of them all.
+//! Serves the cards of systems, and the registry of all cards.
 
 use std::sync::Arc;
 
@@ -10,82 +10,82 @@ use http::header::CACHE_CONTROL;
 use http::{HeaderValue, StatusCode, request};
 use serde_json::Value;
 
-use super::endpoint::{Desk, address, refused, signed};
-use crate::{Orloj, OrlojSystem};
+use super::endpoint::{SystemsContext, address, refused, signed};
+use crate::{ExposedSystem, SystemsSettings};
 use gateway::Server;
 use gateway::front::RequestLog;
 use web::body::Response;
 use web::response::{json, text};
 
-/// The card of the system that the path names, or of the one there is.
+/// The card of the system in the path, or of the only system.
 pub(crate) fn card(server: &Arc<Server>, named: Option<&str>, head: &request::Parts, log: &mut RequestLog) -> Response {
     (log.operation, log.dialect) = ("card", orloj::NAME);
-    let Ok(desk) = Desk::open(server, named, head, log) else { return no_card() };
+    let Ok(context) = SystemsContext::open(server, named, head, log) else { return no_card() };
     let system = match named {
-        Some(_) => desk.system(None, Operation::Unknown).ok(),
-        None => desk.only(),
+        Some(_) => context.system(None, Operation::Unknown).ok(),
+        None => context.only_system(),
     };
     match system {
         Some(system) => {
             log.agent = Some(system.name.clone());
-            document(&card_of(server, desk.orloj, system, head))
+            document(&card_of(server, context.settings, system, head))
         }
         None => no_card(),
     }
 }
 
-/// Every card that the caller may see, and the agents elsewhere.
+/// The cards of all systems that the caller may call, and the agents on other servers.
 pub(crate) async fn registry(server: &Arc<Server>, head: &request::Parts, log: &mut RequestLog) -> Response {
     (log.operation, log.dialect) = ("card", orloj::NAME);
-    let desk = match Desk::open(server, None, head, log) {
-        Ok(desk) => desk,
+    let context = match SystemsContext::open(server, None, head, log) {
+        Ok(context) => context,
         Err(error) => return refused(&error, &OwnedId::NULL, log),
     };
-    let caller = match desk.who(log).await {
+    let caller = match context.caller(log).await {
         Ok(caller) => caller,
         Err(error) => return refused(&error, &OwnedId::NULL, log),
     };
-    let wanted = |system: &&OrlojSystem| {
-        desk.admits(&caller, system) && desk.namespace.as_deref().is_none_or(|n| *system.namespace == *n)
+    let wanted = |system: &&ExposedSystem| {
+        context.admits(&caller, system) && context.namespace.as_deref().is_none_or(|n| *system.namespace == *n)
     };
-    let systems = desk.orloj.systems.iter().filter(wanted);
-    let systems = systems.map(|system| card_of(server, desk.orloj, system, head)).collect();
-    let profiles: Vec<_> = desk.orloj.remotes.iter().map(|(name, _)| server.engine.profile(name)).collect();
-    let remotes: Vec<card::Remote<'_>> = desk
-        .orloj
+    let systems = context.settings.systems.iter().filter(wanted);
+    let systems = systems.map(|system| card_of(server, context.settings, system, head)).collect();
+    let profiles: Vec<_> = context.settings.remotes.iter().map(|(name, _)| server.engine.profile(name)).collect();
+    let remotes: Vec<card::RemoteAgent<'_>> = context
+        .settings
         .remotes
         .iter()
         .zip(&profiles)
-        .map(|((name, url), profile)| card::Remote {
+        .map(|((name, url), profile)| card::RemoteAgent {
             name,
             url,
-            protocol_version: &desk.orloj.protocol_version,
+            protocol_version: &context.settings.protocol_version,
             description: profile.as_deref().map(|profile| &*profile.description),
         })
         .collect();
     let mut response = document(&card::registry(systems, &remotes));
-    // It differs by who asks.
+    // It depends on the caller.
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
 
-fn card_of(server: &Arc<Server>, orloj: &Orloj, system: &OrlojSystem, head: &request::Parts) -> Value {
+fn card_of(server: &Arc<Server>, settings: &SystemsSettings, system: &ExposedSystem, head: &request::Parts) -> Value {
     let mount = if head.uri.path().starts_with("/orloj") { "/orloj" } else { "" };
     let base = format!("{}{mount}", server.cards.base_url(&server.settings, head));
     let profile = server.engine.profile(&system.name);
     let members: Vec<_> = system.agents.iter().filter_map(|agent| server.engine.profile(agent)).collect();
-    let mut skills: Vec<card::Skill<'_>> = Vec::new();
+    let mut skills: Vec<card::SystemSkill<'_>> = Vec::new();
     for skill in members.iter().flat_map(|member| &member.skills) {
-        let shown = card::Skill { name: &skill.id, description: &skill.description };
+        let shown = card::SystemSkill { name: &skill.id, description: &skill.description };
         if !skills.iter().any(|known| known.name == shown.name) {
             skills.push(shown);
         }
     }
-    card::card(&card::Facts {
+    card::card(&card::SystemCard {
         system: address(system),
         description: profile.as_deref().map_or("", |profile| &profile.description),
         base: &base,
-        protocol_version: &orloj.protocol_version,
+        protocol_version: &settings.protocol_version,
         streaming: profile.as_deref().is_none_or(|profile| profile.streaming),
         push: profile.as_deref().is_none_or(|profile| server.offers_push(profile)),
         history: true,

@@ -1,7 +1,7 @@
-//! Requests into calls, with the product's own words for what is wrong; what exactly it is stands beside them.
+//! Decodes requests into calls. Errors have the product's own messages, with the cause as a detail.
 //!
-//! The caller's `metadata` belongs to the task. Messages have none of their own here, so that is where it is kept: the
-//! first message of a task carries it, and whoever reads the task in another dialect finds it there.
+//! The `metadata` of a request belongs to the task. Messages have no metadata of their own in this dialect, so it is stored
+//! in the metadata of the message, where readers in other dialects find it.
 
 use model::{Call, Cancel, ContextId, Fault, Get, Json, Kind, Limits, Send, Wait};
 use serde_json::Value;
@@ -13,29 +13,29 @@ use dialects::kit::fields::{self, optional_id};
 use dialects::kit::pre_v1::{PreV1Decoder, PreV1Form, shapes};
 use dialects::kit::shape::{self, Int, Name, Object, Text, shape, shortened};
 
-/// What a request asks for, and of which system if it names one.
+/// A decoded request: the call, and the system that its metadata names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Decoded {
+pub struct DecodedCall {
     pub call: Call,
-    pub target: Option<Target>,
+    pub target: Option<SystemTarget>,
 }
 
-/// A system as `metadata` names it.
+/// The name of a system in `metadata`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
+pub struct SystemTarget {
     pub namespace: Option<String>,
     pub name: String,
 }
 
-impl Target {
-    /// `name`, or `namespace/name`.
-    pub fn parse(text: &str) -> Option<Target> {
+impl SystemTarget {
+    /// Parses `name` or `namespace/name`.
+    pub fn parse(text: &str) -> Option<SystemTarget> {
         let (namespace, name) = match text.split_once('/') {
             Some((namespace, name)) => (Some(namespace), name),
             None => (None, text),
         };
         let namespace = namespace.filter(|namespace| !namespace.is_empty()).map(str::to_owned);
-        (!name.is_empty()).then(|| Target { namespace, name: name.to_owned() })
+        (!name.is_empty()).then(|| SystemTarget { namespace, name: name.to_owned() })
     }
 }
 
@@ -44,7 +44,7 @@ shape! {
         id: Option<Text<'a>> = "id",
         message: Option<shapes::Message<'a>> = "message",
         metadata: Option<Object<'a>> = "metadata",
-        /// Read, and of no effect: what is sent waits for its end, and history is for those who get.
+        /// Accepted without effect: only `tasks/get` returns a history.
         history_length: Option<Int> = "historyLength",
     }
 }
@@ -58,26 +58,26 @@ shape! {
     }
 }
 
-/// Makes a call of a method and its params. A send waits without an end; whoever carries it out knows better.
-pub fn decode(method: &str, params: Option<&RawValue>, limits: &Limits) -> Result<Decoded, Fault> {
+/// Decodes a method and its params. A send waits without a limit; the endpoint sets the limit.
+pub fn decode(method: &str, params: Option<&RawValue>, limits: &Limits) -> Result<DecodedCall, Fault> {
     let text = params.map_or("{}", RawValue::get);
     match method {
         "tasks/send" => {
-            let (send, target) = sent(text, limits, "invalid task send params")?;
-            Ok(Decoded { call: Call::Send(Box::new(send)), target })
+            let (send, target) = decode_send(text, limits, "invalid task send params")?;
+            Ok(DecodedCall { call: Call::Send(Box::new(send)), target })
         }
         "tasks/sendSubscribe" => {
-            let (send, target) = sent(text, limits, "invalid subscribe params")?;
-            Ok(Decoded { call: Call::Stream(Box::new(send)), target })
+            let (send, target) = decode_send(text, limits, "invalid subscribe params")?;
+            Ok(DecodedCall { call: Call::Stream(Box::new(send)), target })
         }
         "tasks/get" => {
             let says = "invalid task get params";
             let params: TaskParams<'_> = read(text, says)?;
             let task = task_id(params.id, limits, says)?;
-            let history = fields::history(params.history_length).map_err(|fault| said(says, fault))?;
-            // Nobody is shown a history without asking.
+            let history = fields::history(params.history_length).map_err(|fault| invalid(says, fault))?;
+            // Without `historyLength` no history is shown.
             let call = Call::Get(Get { task, history: Some(history.unwrap_or(0)) });
-            Ok(Decoded { call, target: target(&texts(params.metadata, says)?) })
+            Ok(DecodedCall { call, target: target(&strings(params.metadata, says)?) })
         }
         "tasks/cancel" => {
             let says = "invalid task cancel params";
@@ -87,7 +87,7 @@ pub fn decode(method: &str, params: Option<&RawValue>, limits: &Limits) -> Resul
             let reason = shortened_to(reason.as_deref().unwrap_or(NO_REASON), REASON_BYTES);
             let metadata = Some(Json::from_value(&serde_json::json!({ "reason": reason })));
             let call = Call::Cancel(Cancel { task, metadata });
-            Ok(Decoded { call, target: target(&texts(params.metadata, says)?) })
+            Ok(DecodedCall { call, target: target(&strings(params.metadata, says)?) })
         }
         other => {
             let advice = near::method_advice(other, super::METHODS);
@@ -96,25 +96,26 @@ pub fn decode(method: &str, params: Option<&RawValue>, limits: &Limits) -> Resul
     }
 }
 
-/// The system that the params of a method of 1.0 name, if they do.
-pub fn newer_target(params: Option<&RawValue>) -> Option<Target> {
+/// The system that the params of a method of A2A 1.0 name.
+pub fn newer_target(params: Option<&RawValue>) -> Option<SystemTarget> {
     let params: Value = serde_json::from_str(params?.get()).ok()?;
-    let named = |name: &str| params.get("metadata")?.get(name)?.as_str().and_then(Target::parse);
+    let named = |name: &str| params.get("metadata")?.get(name)?.as_str().and_then(SystemTarget::parse);
     named("agent").or_else(|| named("target"))
 }
 
-fn sent(text: &str, limits: &Limits, says: &'static str) -> Result<(Send, Option<Target>), Fault> {
+fn decode_send(text: &str, limits: &Limits, says: &'static str) -> Result<(Send, Option<SystemTarget>), Fault> {
     let params: SendParams<'_> = read(text, says)?;
     let alias = task_id(params.id, limits, says)?;
     let Some(mut message) = params.message else {
         return Err(Fault::params("message", "message is required"));
     };
     message.role.get_or_insert(Name::Number(1));
-    let metadata = texts(params.metadata, says)?;
-    let message = PreV1Decoder::new(PreV1Form::Type, limits).said(message).map_err(|fault| said(says, fault))?.message;
+    let metadata = strings(params.metadata, says)?;
+    let message =
+        PreV1Decoder::new(PreV1Form::Type, limits).said(message).map_err(|fault| invalid(says, fault))?.message;
     let context = match metadata.iter().find(|(name, _)| name == "contextId") {
         Some((_, id)) if !id.is_empty() => optional_id(Some(Text(id.as_str().into())), "metadata.contextId", limits)
-            .map_err(|fault| said(says, fault))?,
+            .map_err(|fault| invalid(says, fault))?,
         Some(_) | None => None,
     };
     let target = target(&metadata);
@@ -138,40 +139,40 @@ fn sent(text: &str, limits: &Limits, says: &'static str) -> Result<(Send, Option
 }
 
 fn read<'a, T: serde::Deserialize<'a>>(text: &'a str, says: &'static str) -> Result<T, Fault> {
-    shape::read(text, "params").map_err(|fault| said(says, fault))
+    shape::read(text, "params").map_err(|fault| invalid(says, fault))
 }
 
-/// The product's words, with what is wrong as a detail.
-fn said(says: &'static str, fault: Fault) -> Fault {
+/// A fault with the product's message, and the cause as a detail.
+fn invalid(says: &'static str, fault: Fault) -> Fault {
     Fault { message: says.to_owned(), ..Fault::new(Kind::InvalidParams, "") }.fact("detail", fault.message)
 }
 
 fn task_id(id: Option<Text<'_>>, limits: &Limits, says: &'static str) -> Result<String, Fault> {
-    let id = optional_id(id, "id", limits).map_err(|fault| said(says, fault))?;
+    let id = optional_id(id, "id", limits).map_err(|fault| invalid(says, fault))?;
     id.ok_or_else(|| Fault::params("id", "task id is required"))
 }
 
-/// Metadata is a map from texts to texts, and nothing else.
-fn texts(metadata: Option<Object<'_>>, says: &'static str) -> Result<Vec<(String, String)>, Fault> {
+/// Reads metadata, which must be a map of strings.
+fn strings(metadata: Option<Object<'_>>, says: &'static str) -> Result<Vec<(String, String)>, Fault> {
     let Some(Value::Object(map)) = metadata.map(|object| object.to_json().to_value()) else { return Ok(Vec::new()) };
     let text = |(name, value): (String, Value)| match value {
         Value::String(text) => Ok((name, text)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
             let message = format!("metadata.{} must be a string", shortened(&name, 64));
-            Err(said(says, Fault::params("metadata", message)))
+            Err(invalid(says, Fault::params("metadata", message)))
         }
     };
     map.into_iter().map(text).collect()
 }
 
-fn target(metadata: &[(String, String)]) -> Option<Target> {
+fn target(metadata: &[(String, String)]) -> Option<SystemTarget> {
     let named = |wanted: &str| {
-        metadata.iter().find(|(name, _)| name == wanted).and_then(|(_, text)| Target::parse(text.trim()))
+        metadata.iter().find(|(name, _)| name == wanted).and_then(|(_, text)| SystemTarget::parse(text.trim()))
     };
     named("agent").or_else(|| named("target"))
 }
 
-/// At most so many bytes, cut between two characters.
+/// At most this many bytes, cut between two characters.
 fn shortened_to(text: &str, bytes: usize) -> &str {
     let end = (0..=bytes.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
     &text[..end.unwrap_or(0)]

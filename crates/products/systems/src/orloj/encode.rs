@@ -1,23 +1,23 @@
-//! Tasks as the product shows them, and the frames of its streams.
+//! Writes tasks in the product's form, and the frames of its streams.
 //!
-//! What a task has beyond the product's five members is not shown: times, contexts, ids of messages, metadata of artifacts.
+//! A task has five members here. Timestamps, contexts, message ids and the metadata of artifacts are not shown.
 
 use model::{Artifact, BlobKind, Content, Message, Part, Role, State, Task};
 use serde_json::Value;
 
-use super::{Address, NAME};
+use super::{NAME, SystemAddress};
 use dialects::framing::json::Writer;
 use dialects::framing::sse;
 use dialects::kit::shown_status;
 use dialects::wire::{DisplayId, TaskView};
 
-/// Keeps a stream alive; readers skip it.
+/// A comment that keeps a stream open; clients ignore it.
 pub const HEARTBEAT: &[u8] = b": heartbeat\n\n";
 
-/// The metadata that tells a task's own name.
+/// The metadata member with the task's name.
 const TASK_NAME: &str = "orloj.task";
 
-/// The id that a task is shown under: its caller's, where it was opened here.
+/// The id that a task is shown under: the caller's, if the task was opened in this dialect.
 pub fn shown_id(task: &Task) -> DisplayId<'_> {
     match alias(task) {
         Some(alias) => DisplayId::Alias(alias),
@@ -29,8 +29,8 @@ fn alias(task: &Task) -> Option<&str> {
     task.alias.as_deref().filter(|_| *task.dialect == *NAME)
 }
 
-/// A bare task.
-pub fn task(w: &mut Writer, task: &Task, system: &Address<'_>, view: &TaskView) {
+/// Writes a task.
+pub fn task(w: &mut Writer, task: &Task, system: &SystemAddress<'_>, view: &TaskView) {
     let (state, said, _) = shown_status(task);
     w.begin_object();
     shown_id(task).write(w.key("id"));
@@ -54,7 +54,7 @@ pub fn task(w: &mut Writer, task: &Task, system: &Address<'_>, view: &TaskView) 
         }
     }
     w.end_object();
-    // Whoever reads the last word of a task is told also that nothing was made.
+    // An ended task has the member even if there are no artifacts.
     if view.artifacts && (state.is_terminal() || !task.artifacts.is_empty()) {
         w.key("artifacts").begin_array();
         for (index, one) in task.artifacts.iter().enumerate() {
@@ -81,8 +81,8 @@ pub fn task(w: &mut Writer, task: &Task, system: &Address<'_>, view: &TaskView) 
     w.end_object();
 }
 
-/// The status message of a completed task carries the answer: the text and data parts of the last artifact that has any.
-/// Closing words of the agent follow, unless they only repeat the state. Files are in the artifacts alone.
+/// Writes the status message of a completed task. It has the text and data parts of the last artifact with such parts,
+/// followed by the agent's last message unless that only repeats the state. Files are in the artifacts only.
 fn completed_message(w: &mut Writer, task: &Task, said: Option<&Message>) {
     let answer = task.artifacts.iter().rev().find(|artifact| artifact.parts.iter().any(is_text_or_data));
     let said = said.filter(|said| answer.is_none() || said.text() != state_name(State::Completed));
@@ -111,7 +111,7 @@ fn is_text_or_data(part: &Part) -> bool {
     }
 }
 
-/// What stands before a task in a frame of a stream, and what after it.
+/// Begins a frame of a stream; the task and [`end_frame`] follow.
 pub fn begin_frame(out: &mut Vec<u8>) {
     sse::write_head(out, None::<&str>, Some("status"));
 }
@@ -120,15 +120,15 @@ pub fn end_frame(out: &mut Vec<u8>) {
     sse::write_tail(out);
 }
 
-/// Why it was cancelled, where somebody said so here.
+/// The reason of a cancel in this dialect.
 fn reason(task: &Task) -> Option<String> {
     let said = task.canceled_with.as_ref()?.to_value();
     said.get("reason").and_then(Value::as_str).map(str::to_owned)
 }
 
-/// What callers said of the task, what became known of it, and its own name. All of it is text: what is not is shown as it
-/// would be written.
-fn metadata(task: &Task, system: &Address<'_>) -> Vec<(String, String)> {
+/// The metadata of the caller's messages and of the task, and the task's name. All values are strings; another JSON value
+/// is shown as its JSON text.
+fn metadata(task: &Task, system: &SystemAddress<'_>) -> Vec<(String, String)> {
     let mut all: Vec<(String, String)> = Vec::new();
     let mut put = |name: String, text: String| match all.iter_mut().find(|(known, _)| *known == name) {
         Some((_, known)) => *known = text,
@@ -187,7 +187,7 @@ fn text_part(w: &mut Writer, text: &str) {
     w.end_object();
 }
 
-/// A part. The product speaks of text and data and leaves room for more: files are shown as the first generation has them.
+/// Writes a part. The product defines text and data; files have the form of A2A 0.1.
 fn part(w: &mut Writer, part: &Part) {
     w.begin_object();
     match &part.content {
@@ -228,7 +228,7 @@ fn file(w: &mut Writer, part: &Part, content: impl FnOnce(&mut Writer)) {
     w.end_object();
 }
 
-/// The product has no word for who must log in first: it waits for its caller, too.
+/// The product has no state for a required login, so that it is shown as `input-required`.
 fn state_name(state: State) -> &'static str {
     match state {
         State::Submitted => "submitted",

@@ -1,21 +1,20 @@
-//! Orloj's endpoints: systems of agents at `/orloj/a2a`, `/orloj/v1/agent-systems/{name}/a2a`, their older addresses and,
-//! where a request shows that it is one of these, at `/a2a`.
+//! Orloj's JSON-RPC endpoint at `/orloj/a2a`, `/orloj/v1/agent-systems/{name}/a2a`, their older addresses and, for requests
+//! that belong to it, `/a2a`.
 //!
-//! The wire is [`crate::orloj`]'s, and to the engine a system is an agent like any other; here is which system is
-//! meant, who may call it, and what an id means. An id that a caller chooses is the system's: everybody who may call the
-//! system finds the task by it, and by the name that is made of it. Methods of 1.0 at the same addresses are 1.0's.
+//! The endpoint finds the system of a request, checks whether the caller may call it, and maps ids. An id that a caller
+//! chooses belongs to the system: every caller of the system finds the task by it, and by the name derived from it. Methods
+//! of A2A 1.0 at the same addresses are answered by the gateway's own JSON-RPC front.
 //!
-//! * `house`: tokens, the pace of callers, and seats
-//! * `feed`: streams
-//! * `cards`: cards, and the registry of them all
+//! Beside it are `state` with tokens, rate limit and concurrency limits, `feed` with streams, and `cards` with cards and
+//! their registry.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::orloj::decode::{self, Decoded, Target};
+use crate::orloj::decode::{self, DecodedCall, SystemTarget};
 use crate::orloj::errors::{Error, INTERNAL};
-use crate::orloj::{self, Address, encode};
+use crate::orloj::{self, SystemAddress, encode};
 use bytes::Bytes;
 use dialects::framing::json::Writer;
 use dialects::framing::jsonrpc::{self, Id, OwnedId, Unreadable};
@@ -27,10 +26,10 @@ use http::{HeaderMap, HeaderValue, StatusCode, Version, request};
 use model::{Call, CallScope, Caller, Cancel, Fault, Ids, Kind, Send, Task, Visibility, Wait};
 
 pub(crate) use super::cards::{card, registry};
-use super::feed::Feed;
-use super::state::House;
+use super::feed::TaskFeed;
+use super::state::SystemsState;
 
-use crate::{Orloj, OrlojSystem, SystemsService};
+use crate::{ExposedSystem, SystemsService, SystemsSettings};
 use gateway::Server;
 use gateway::callers;
 use gateway::front::rpc::By;
@@ -43,21 +42,22 @@ use web::concurrency::{ConcurrencyLimit, ConcurrencyPermit};
 use web::response::json;
 use web::sse::{EventStream, GaugeGuard};
 
-/// The mount at which ids that callers choose are ids, and the one at which the names made of them are.
+/// The mount under which tasks have the ids that callers chose, and the one under which they have the names derived from
+/// these. Stored.
 pub(crate) const MOUNT: &str = "orloj";
 pub(crate) const NAMES: &str = "orloj/name";
 
-/// What is shown where nobody asks for more.
+/// The view of a task in an answer, unless the request asks for its history.
 pub(crate) const PLAIN: TaskView = TaskView { history: Some(0), artifacts: true };
 
-/// What would stop the endpoints from being served.
-pub(crate) fn check(orloj: &Orloj, settings: &Settings) -> Result<(), settings::Error> {
-    for system in &orloj.systems {
+/// Checks that every system exists and that every token is one of these endpoints only.
+pub(crate) fn check(systems: &SystemsSettings, settings: &Settings) -> Result<(), settings::Error> {
+    for system in &systems.systems {
         if !settings.agents.contains(&system.name) {
             return Err(settings::Error(format!("orloj: there is no system {:?} to show", system.name)));
         }
     }
-    for token in &orloj.tokens {
+    for token in &systems.tokens {
         if callers::is_reserved(&token.name) {
             return Err(settings::Error(callers::reserved(&token.name)));
         }
@@ -85,7 +85,7 @@ pub(crate) async fn answer(
     let refuse = |fault: &Fault, id: &Id<'_>, log: &mut RequestLog| {
         log.fault(fault);
         let mut response = respond(&Error::of(fault, Operation::Unknown), id);
-        // A body that never came whole is HTTP's own trouble.
+        // An incomplete body is an error of HTTP.
         if fault.kind == Kind::InvalidRequest && fault.cause.is_some() {
             *response.status_mut() = StatusCode::BAD_REQUEST;
         }
@@ -95,15 +95,15 @@ pub(crate) async fn answer(
         Ok(body) => body,
         Err(fault) => return refuse(&fault, &OwnedId::NULL, log),
     };
-    // It is text: the scan has seen to that.
+    // The scan has checked that it is UTF-8.
     match jsonrpc::read(std::str::from_utf8(&body).unwrap_or_default()) {
-        Ok(request) if orloj::is_newer(&request.method) => newer(server, named, head, &request, log).await,
+        Ok(request) if orloj::is_newer(&request.method) => answer_v1(server, named, head, &request, log).await,
         Ok(request) => answer_to(server, named, head, &request, log).await,
         Err(Unreadable { id, fault, .. }) => refuse(&fault, &id, log),
     }
 }
 
-/// The answer to a request that was read already.
+/// The answer to a parsed request.
 pub(crate) async fn answer_to(
     server: &Arc<Server>,
     named: Option<&str>,
@@ -112,15 +112,15 @@ pub(crate) async fn answer_to(
     log: &mut RequestLog,
 ) -> Response {
     log.dialect = orloj::NAME;
-    let mut response = match Desk::open(server, named, head, log) {
+    let mut response = match SystemsContext::open(server, named, head, log) {
         Err(error) => refused(&error, &OwnedId::NULL, log),
-        // Boxed, so that others at a shared address do not carry its weight.
-        Ok(desk) => match Box::pin(desk.call(request, log)).await {
+        // Boxed, so that the futures of other products at a shared address stay small.
+        Ok(context) => match Box::pin(context.call(request, log)).await {
             Ok(response) => response,
             Err(error) => refused(&error, &request.id, log),
         },
     };
-    // Nobody waits for it; what HTTP has to say is said all the same.
+    // A notification has no answer, but it has an HTTP status.
     if request.is_notification {
         *response.body_mut() = ResponseBody::empty();
         response.headers_mut().remove(CONTENT_TYPE);
@@ -131,26 +131,25 @@ pub(crate) async fn answer_to(
     response
 }
 
-/// Whether somebody shows a token of these endpoints, good or expired.
+/// Whether the headers have a token of these endpoints, valid or expired.
 pub(crate) fn is_token(server: &Server, headers: &HeaderMap) -> bool {
     SystemsService::of(server).is_some_and(|systems| systems.state.token(headers).is_some())
 }
 
-/// Whether a `tasks/get` or `tasks/cancel` at a shared address is answered here: the agent at that address does not have
-/// the task, and either a system does, or no system does and nothing in the request points to another dialect.
+/// Whether a `tasks/get` or `tasks/cancel` at a shared address is answered here. It is if the agent at that address does not
+/// have the task, and either a system has it, or no system has it and the request states no version of A2A.
 ///
-/// A caller whom the agent would refuse is refused there, whatever the agent has: only a task that a system has is
-/// answered here.
+/// If the agent would refuse the caller, the request is answered here only if a system has the task.
 pub(crate) async fn owns(
     server: &Arc<Server>,
     agent: &Mounted,
     head: &request::Parts,
     request: &jsonrpc::RpcRequest<'_>,
 ) -> bool {
-    let Some(SystemsService { state: house, settings: orloj, .. }) = SystemsService::of(server) else { return false };
+    let Some(SystemsService { state, settings, .. }) = SystemsService::of(server) else { return false };
     let Ok(decoded) = decode::decode(&request.method, request.params, server.engine.limits()) else { return false };
     let (Call::Get(model::Get { task, .. }) | Call::Cancel(Cancel { task, .. })) = &decoded.call else { return false };
-    let Ok(caller) = identify(server, house, &head.headers).await else { return false };
+    let Ok(caller) = identify(server, state, &head.headers).await else { return false };
     let tenant = agent.tenant_of(&caller);
     let required = server.requires(agent);
     let closed = !caller.authenticated && required && !server.opens(&agent.agent);
@@ -165,25 +164,25 @@ pub(crate) async fn owns(
     if permitted && !states_version {
         return true;
     }
-    let desk = Desk { server, house, orloj, named: None, head, namespace: namespace(head) };
-    desk.find(&caller, &decoded, task).await.is_ok()
+    let context = SystemsContext { server, state, settings, named: None, head, namespace: namespace(head) };
+    context.find(&caller, &decoded, task).await.is_ok()
         && (permitted || server.engine.get(&elsewhere, task).await.is_err())
 }
 
-/// A method of 1.0: what it means is 1.0's, who may call it is ours.
-async fn newer(
+/// A method of A2A 1.0: access is checked here, and the gateway's own front answers it.
+async fn answer_v1(
     server: &Arc<Server>,
     named: Option<&str>,
     head: &request::Parts,
     request: &jsonrpc::RpcRequest<'_>,
     log: &mut RequestLog,
 ) -> Response {
-    let desk = match Desk::open(server, named, head, log) {
-        Ok(desk) => desk,
+    let context = match SystemsContext::open(server, named, head, log) {
+        Ok(context) => context,
         Err(error) => return refused(&error, &OwnedId::NULL, log),
     };
-    // The caller speaks 1.0, and reads in 1.0 what is wrong with its credential.
-    let caller = match desk.identified(log).await {
+    // An error about the credential has the form of 1.0, too.
+    let caller = match context.identified(log).await {
         Ok(caller) => caller,
         Err(fault) => {
             return rpc::refuse(dialects::decide::by_version(None), &request.id, &fault, Operation::Unknown, log);
@@ -191,11 +190,11 @@ async fn newer(
     };
     let found = async {
         let target = decode::newer_target(request.params);
-        let system = desk.system(target.as_ref(), Operation::Unknown)?;
-        if !desk.admits(&caller, system) {
+        let system = context.system(target.as_ref(), Operation::Unknown)?;
+        if !context.admits(&caller, system) {
             return Err(Error::not_available());
         }
-        desk.mounted(system)
+        context.mounted(system)
     };
     match found.await {
         Ok(mounted) => {
@@ -207,43 +206,43 @@ async fn newer(
     }
 }
 
-/// Where one request is dealt with.
-pub(crate) struct Desk<'a> {
+/// One request to the systems' endpoints, with the settings and the state that apply to it.
+pub(crate) struct SystemsContext<'a> {
     server: &'a Arc<Server>,
-    house: &'a House,
-    pub(crate) orloj: &'a Orloj,
-    /// The system that the path names.
+    state: &'a SystemsState,
+    pub(crate) settings: &'a SystemsSettings,
+    /// The system in the path.
     named: Option<&'a str>,
     head: &'a request::Parts,
     pub(crate) namespace: Option<String>,
 }
 
-impl<'a> Desk<'a> {
-    /// Takes the request in, if there have not been too many.
+impl<'a> SystemsContext<'a> {
+    /// The context of a request. An error means that the rate limit is exceeded, or that the product is not served.
     pub(crate) fn open(
         server: &'a Arc<Server>,
         named: Option<&'a str>,
         head: &'a request::Parts,
         log: &RequestLog,
-    ) -> Result<Desk<'a>, Error> {
-        let Some(SystemsService { state: house, settings: orloj, .. }) = SystemsService::of(server) else {
+    ) -> Result<SystemsContext<'a>, Error> {
+        let Some(SystemsService { state, settings, .. }) = SystemsService::of(server) else {
             return Err(Error::not_enabled());
         };
-        if let Some((_, limiter)) = &house.pace
-            && let Err(wait) = limiter.take(house.hasher.hash_one(network_of(log.address)))
+        if let Some((_, limiter)) = &state.rate_limit
+            && let Err(wait) = limiter.take(state.hasher.hash_one(network_of(log.address)))
         {
             let wait = u32::try_from(wait.as_millis().div_ceil(1_000)).unwrap_or(u32::MAX).max(1);
             return Err(Error { retry_after_s: Some(wait), ..Error::new(INTERNAL, "rate limit exceeded") });
         }
-        Ok(Desk { server, house, orloj, named, head, namespace: namespace(head) })
+        Ok(SystemsContext { server, state, settings, named, head, namespace: namespace(head) })
     }
 
     async fn call(&self, request: &jsonrpc::RpcRequest<'_>, log: &mut RequestLog) -> Result<Response, Error> {
         let limits = self.server.engine.limits();
         let decoded = decode::decode(&request.method, request.params, limits);
-        let decoded = decoded.map_err(|fault| told_of(&fault, Operation::Unknown, log))?;
+        let decoded = decoded.map_err(|fault| logged(&fault, Operation::Unknown, log))?;
         log.operation = decoded.call.name();
-        let caller = self.who(log).await?;
+        let caller = self.caller(log).await?;
         match &decoded.call {
             Call::Send(send) => self.send(&caller, &decoded, (**send).clone(), request, log).await,
             Call::Stream(send) if request.is_notification => {
@@ -257,21 +256,20 @@ impl<'a> Desk<'a> {
                 self.result(&request.id, system, &task, &view).await
             }
             Call::Cancel(cancel) => self.cancel(&caller, &decoded, cancel, request, log).await,
-            // The dialect has no words for these.
+            // The dialect has no such methods.
             Call::List(_) | Call::Subscribe(_) | Call::Push(_) | Call::ExtendedCard => Err(Error::not_enabled()),
         }
     }
 
-    /// Who is calling, within the limits of calls. Whoever shows a token wants to be somebody: a wrong one is refused
-    /// also where none is needed.
-    pub(crate) async fn who(&self, log: &mut RequestLog) -> Result<Arc<Caller>, Error> {
+    /// The caller, within the limits of calls. An invalid token is refused even where none is required.
+    pub(crate) async fn caller(&self, log: &mut RequestLog) -> Result<Arc<Caller>, Error> {
         let outcome = self.identified(log).await;
-        outcome.map_err(|fault| told_of(&fault, Operation::Unknown, log))
+        outcome.map_err(|fault| logged(&fault, Operation::Unknown, log))
     }
 
     pub(crate) async fn identified(&self, log: &mut RequestLog) -> Result<Arc<Caller>, Fault> {
         let throttle = self.server.throttle.as_ref();
-        match identify(self.server, self.house, &self.head.headers).await {
+        match identify(self.server, self.state, &self.head.headers).await {
             Ok(caller) => {
                 log.caller = Some(caller.name.clone());
                 throttle.map_or(Ok(()), |throttle| throttle.admit(&caller, log.address)).map(|()| caller)
@@ -283,13 +281,18 @@ impl<'a> Desk<'a> {
         }
     }
 
-    /// The system that is meant: by the path, by what the request says, or because there is no other.
-    pub(crate) fn system(&self, target: Option<&Target>, operation: Operation) -> Result<&'a OrlojSystem, Error> {
-        let systems = &self.orloj.systems;
+    /// The system of a request: the one in the path, the one that the request names, or the only one.
+    pub(crate) fn system(
+        &self,
+        target: Option<&SystemTarget>,
+        operation: Operation,
+    ) -> Result<&'a ExposedSystem, Error> {
+        let systems = &self.settings.systems;
         let find = |namespace: Option<&str>, name: &str| {
-            let is = |system: &&OrlojSystem| *system.name == *name && namespace.is_none_or(|n| *system.namespace == *n);
+            let is =
+                |system: &&ExposedSystem| *system.name == *name && namespace.is_none_or(|n| *system.namespace == *n);
             systems.iter().find(is).ok_or_else(|| {
-                // Of systems that are closed nobody is told by accident.
+                // Suggestions do not reveal systems that require a credential.
                 let open = systems.iter().filter(|system| system.public).map(|system| &*system.name);
                 let detail = near::nearest(name, open).map(|name| format!("did you mean {name}?"));
                 Error { detail, ..Error::not_enabled() }
@@ -298,48 +301,48 @@ impl<'a> Desk<'a> {
         if let Some(name) = self.named {
             return find(self.namespace.as_deref(), name);
         }
-        if let Some(Target { namespace, name }) = target {
+        if let Some(SystemTarget { namespace, name }) = target {
             return find(namespace.as_deref().or(self.namespace.as_deref()), name);
         }
-        self.only().ok_or_else(|| Error::no_target(operation))
+        self.only_system().ok_or_else(|| Error::no_target(operation))
     }
 
-    /// The one system of the namespace, if there is one.
-    pub(crate) fn only(&self) -> Option<&'a OrlojSystem> {
+    /// The only system of the namespace; `None` if there are none or several.
+    pub(crate) fn only_system(&self) -> Option<&'a ExposedSystem> {
         let namespace = self.namespace.as_deref().unwrap_or(orloj::NAMESPACE);
-        let mut all = self.orloj.systems.iter().filter(|system| *system.namespace == *namespace);
+        let mut all = self.settings.systems.iter().filter(|system| *system.namespace == *namespace);
         all.next().filter(|_| all.next().is_none())
     }
 
     /// Whether a caller may call a system.
-    pub(crate) fn admits(&self, caller: &Caller, system: &OrlojSystem) -> bool {
+    pub(crate) fn admits(&self, caller: &Caller, system: &ExposedSystem) -> bool {
         if !caller.authenticated {
             return system.public || !self.asks_for_tokens();
         }
-        // A token that is bound to some systems is good for no other; one that has to do with none is as good as none.
+        // A token that is bound to systems is valid for these only. Another one counts like no token.
         let bound = caller.scopes.iter().any(|scope| scope.starts_with("system:"));
         caller.is_bound_to(&system.name) || (!bound && system.public)
     }
 
-    /// Whether anybody could show a token.
+    /// Whether any credential exists or is required.
     pub(crate) fn asks_for_tokens(&self) -> bool {
-        self.house.asks_for_tokens(self.server)
+        self.state.asks_for_tokens(self.server)
     }
 
-    fn mounted(&self, system: &OrlojSystem) -> Result<&'a Mounted, Error> {
+    fn mounted(&self, system: &ExposedSystem) -> Result<&'a Mounted, Error> {
         self.server.mounts.agent(&system.name).filter(|mounted| !mounted.retired).ok_or_else(Error::not_enabled)
     }
 
-    /// Who sees the tasks of a system.
-    pub(crate) fn visibility(&self, system: &OrlojSystem) -> Visibility {
+    /// The visibility of a system's tasks.
+    pub(crate) fn visibility(&self, system: &ExposedSystem) -> Visibility {
         self.mounted(system).map_or(Visibility::Owner, Mounted::visibility)
     }
 
-    /// The place of a caller who is admitted, if the policy lets it make the call.
-    pub(crate) fn place(
+    /// The scope of a call by an admitted caller, if the policy allows the call.
+    pub(crate) fn scope(
         &self,
         caller: &Caller,
-        system: &OrlojSystem,
+        system: &ExposedSystem,
         call: &Call,
         ids: Ids,
     ) -> Result<CallScope, Fault> {
@@ -351,41 +354,41 @@ impl<'a> Desk<'a> {
             None => &caller.tenant,
         };
         let required = mounted.door == Door::Required && !system.public;
-        // What is open to everybody is open to those whose scopes are about something else.
+        // A public system is also open to callers whose scopes do not name it.
         if !system.public {
             self.server.scopes.check(caller, &mounted.agent, call)?;
         }
         let checked = self.server.allows(caller, tenant, &mounted.agent, call, required);
-        // Whoever shows nothing is told that there is nothing, not to show something.
+        // A caller without a credential does not learn that a credential would help.
         checked.map_err(|fault| {
             let kind = if fault.kind == Kind::Unauthenticated { Kind::Forbidden } else { fault.kind };
             Fault { kind, ..fault }
         })?;
         let caller = Caller { tenant: tenant.clone(), ..caller.clone() };
-        let mut place = mounted.place_in(caller, orloj::NAME);
-        place.mount = MOUNT.into();
-        // Who may call a system may read what comes of it.
-        if place.reads.is_empty() {
-            place.reads.clone_from(&place.views);
+        let mut scope = mounted.place_in(caller, orloj::NAME);
+        scope.mount = MOUNT.into();
+        // A caller of a system may read its results.
+        if scope.reads.is_empty() {
+            scope.reads.clone_from(&scope.views);
         }
         let shared = match mounted.visibility() {
             Visibility::Tenant | Visibility::Systems => true,
-            // What others cannot see they cannot name either.
+            // An id is shared only among callers who see the same tasks.
             Visibility::Owner | Visibility::Parties => false,
         };
-        place.ids = Some(Arc::new(Ids { shared, ..ids }));
-        Ok(place)
+        scope.ids = Some(Arc::new(Ids { shared, ..ids }));
+        Ok(scope)
     }
 
-    /// Where a send is made, and to which system.
-    fn addressed(
+    /// The system of a send, and the scope of the call.
+    fn resolve_send(
         &self,
         caller: &Caller,
-        decoded: &Decoded,
+        decoded: &DecodedCall,
         send: &mut Send,
         operation: Operation,
         log: &mut RequestLog,
-    ) -> Result<(&'a OrlojSystem, CallScope), Error> {
+    ) -> Result<(&'a ExposedSystem, CallScope), Error> {
         let system = self.system(decoded.target.as_ref(), operation)?;
         log.agent = Some(system.name.clone());
         if !self.admits(caller, system) {
@@ -393,69 +396,69 @@ impl<'a> Desk<'a> {
         }
         let id = send.alias.as_deref().unwrap_or_default();
         let name: Arc<str> = address(system).task_name(id).into();
-        let ids = Ids { again: self.orloj.again, also: Some((NAMES.into(), name)), ..Ids::default() };
-        let place = self.place(caller, system, &decoded.call, ids);
-        let place = place.map_err(|fault| told_of(&fault, operation, log))?;
+        let ids = Ids { again: self.settings.again, also: Some((NAMES.into(), name)), ..Ids::default() };
+        let scope = self.scope(caller, system, &decoded.call, ids);
+        let scope = scope.map_err(|fault| logged(&fault, operation, log))?;
         let body = send.message.text();
         complete(self.server, &self.head.headers, send, body.as_bytes())
-            .map_err(|fault| told_of(&fault, operation, log))?;
-        Ok((system, place))
+            .map_err(|fault| logged(&fault, operation, log))?;
+        Ok((system, scope))
     }
 
     async fn send(
         &self,
         caller: &Caller,
-        decoded: &Decoded,
+        decoded: &DecodedCall,
         mut send: Send,
         request: &jsonrpc::RpcRequest<'_>,
         log: &mut RequestLog,
     ) -> Result<Response, Error> {
         let operation = Operation::from(&decoded.call);
-        let (system, place) = self.addressed(caller, decoded, &mut send, operation, log)?;
-        send.wait = match self.orloj.wait_ms {
+        let (system, scope) = self.resolve_send(caller, decoded, &mut send, operation, log)?;
+        send.wait = match self.settings.wait_ms {
             Some(max_ms) if !request.is_notification => Wait::Rest { max_ms: Some(max_ms) },
             Some(_) | None => Wait::Exists,
         };
-        let _held = match (send.wait, self.orloj.waiting) {
+        let _held = match (send.wait, self.settings.waiting) {
             (Wait::Exists, _) => None,
             (Wait::Rest { .. }, most) => {
                 let throttle = self.server.throttle.as_ref();
                 let own = throttle.map(|throttle| throttle.waiting(caller, log.address)).transpose();
-                let own = own.map_err(|fault| told_of(&fault, operation, log))?.flatten();
+                let own = own.map_err(|fault| logged(&fault, operation, log))?.flatten();
                 let full = || Error::new(INTERNAL, "too many concurrent A2A wait connections");
-                let seat = seat(&self.house.waiting, most).map_err(|()| full())?;
-                Some((own, seat, GaugeGuard::new(&self.server.metrics.waiting)))
+                let permit = permit(&self.state.waiting, most).map_err(|()| full())?;
+                Some((own, permit, GaugeGuard::new(&self.server.metrics.waiting)))
             }
         };
         let id = send.alias.clone().unwrap_or_default();
-        match self.server.engine.send(&place, send).await {
+        match self.server.engine.send(&scope, send).await {
             Ok(SendAnswer::Task(task)) => self.result(&request.id, system, &task, &PLAIN).await,
-            // Whoever chose an id has a task under it.
+            // A send with an id always opens a task.
             Ok(SendAnswer::Reply(_)) => Err(Error::new(INTERNAL, "failed to create task")),
-            Err(fault) => Err(told_of(&fault, operation, log).about(&id)),
+            Err(fault) => Err(logged(&fault, operation, log).about(&id)),
         }
     }
 
     async fn subscribe(
         &self,
         caller: &Caller,
-        decoded: &Decoded,
+        decoded: &DecodedCall,
         mut send: Send,
         log: &mut RequestLog,
     ) -> Result<Response, Error> {
         let operation = Operation::Stream;
-        let (system, place) = self.addressed(caller, decoded, &mut send, operation, log)?;
+        let (system, scope) = self.resolve_send(caller, decoded, &mut send, operation, log)?;
         let throttle = self.server.throttle.as_ref();
         let own = throttle.map(|throttle| throttle.stream(caller, log.address)).transpose();
-        let own = own.map_err(|fault| told_of(&fault, operation, log))?.flatten();
+        let own = own.map_err(|fault| logged(&fault, operation, log))?.flatten();
         let full = || Error::new(INTERNAL, "too many concurrent subscribe connections");
-        let seat = seat(&self.house.streams, self.orloj.streams).map_err(|()| full())?;
-        let terms = terms(self.server, self.head, &place.caller.tenant);
+        let permit = permit(&self.state.streams, self.settings.streams).map_err(|()| full())?;
+        let terms = terms(self.server, self.head, &scope.caller.tenant);
         let id = send.alias.clone().unwrap_or_default();
-        let subscription = self.server.engine.stream_to_end(&place, send).await;
-        let subscription = subscription.map_err(|fault| told_of(&fault, operation, log).about(&id))?;
+        let subscription = self.server.engine.stream_to_end(&scope, send).await;
+        let subscription = subscription.map_err(|fault| logged(&fault, operation, log).about(&id))?;
         let first = subscription.first().cloned();
-        let feed = Feed {
+        let feed = TaskFeed {
             first,
             states: subscription.into_states(),
             server: self.server.clone(),
@@ -467,7 +470,7 @@ impl<'a> Desk<'a> {
         let mut response = EventStream::new(feed, self.server.metrics.streams.clone())
             .heartbeat(heartbeat, encode::HEARTBEAT)
             .counted(self.server.answers.clone())
-            .permits([own, seat])
+            .permits([own, permit])
             .respond();
         if self.head.version == Version::HTTP_11 {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("keep-alive"));
@@ -478,55 +481,55 @@ impl<'a> Desk<'a> {
     async fn cancel(
         &self,
         caller: &Caller,
-        decoded: &Decoded,
+        decoded: &DecodedCall,
         cancel: &Cancel,
         request: &jsonrpc::RpcRequest<'_>,
         log: &mut RequestLog,
     ) -> Result<Response, Error> {
         let id = &cancel.task;
-        let (system, place, task) = self.find(caller, decoded, id).await?;
+        let (system, scope, task) = self.find(caller, decoded, id).await?;
         log.agent = Some(system.name.clone());
-        if let Some(error) = Error::of_cancel(id, task.state()) {
+        if let Some(error) = Error::of_state(id, task.state()) {
             return Err(error);
         }
         let call = Cancel { task: task.id.to_string(), metadata: cancel.metadata.clone() };
-        let task = match self.server.engine.cancel(&place, call).await {
+        let task = match self.server.engine.cancel(&scope, call).await {
             Ok(task) => task,
-            // It ended at this very moment.
+            // The task ended meanwhile.
             Err(fault) if fault.kind == Kind::TaskNotCancelable => {
                 let (_, _, task) = self.find(caller, decoded, id).await?;
-                let refused = Error::of_cancel(id, task.state());
-                return Err(refused.unwrap_or_else(|| told_of(&fault, Operation::Cancel, log).about(id)));
+                let refused = Error::of_state(id, task.state());
+                return Err(refused.unwrap_or_else(|| logged(&fault, Operation::Cancel, log).about(id)));
             }
-            Err(fault) => return Err(told_of(&fault, Operation::Cancel, log).about(id)),
+            Err(fault) => return Err(logged(&fault, Operation::Cancel, log).about(id)),
         };
         self.result(&request.id, system, &task, &PLAIN).await
     }
 
-    /// A task by the id its caller chose, by the name made of that, or by its own id; at the system that is named, else
-    /// wherever the caller may look.
+    /// Finds a task by the id that its caller chose, by the name derived from that id, or by its own id: at the system that
+    /// the request names, else at every system that the caller may call.
     async fn find(
         &self,
         caller: &Caller,
-        decoded: &Decoded,
+        decoded: &DecodedCall,
         id: &str,
-    ) -> Result<(&'a OrlojSystem, CallScope, Arc<Task>), Error> {
-        let systems: Vec<&OrlojSystem> = if self.named.is_some() || decoded.target.is_some() {
+    ) -> Result<(&'a ExposedSystem, CallScope, Arc<Task>), Error> {
+        let systems: Vec<&ExposedSystem> = if self.named.is_some() || decoded.target.is_some() {
             vec![self.system(decoded.target.as_ref(), Operation::Get)?]
         } else {
             let namespace = self.namespace.as_deref().unwrap_or(orloj::NAMESPACE);
-            let near = |system: &&OrlojSystem| *system.namespace == *namespace;
-            let (near, far): (Vec<_>, Vec<_>) = self.orloj.systems.iter().partition(near);
-            // Who names a namespace means it.
+            let near = |system: &&ExposedSystem| *system.namespace == *namespace;
+            let (near, far): (Vec<_>, Vec<_>) = self.settings.systems.iter().partition(near);
+            // Without a namespace in the request, the other namespaces follow.
             if self.namespace.is_some() { near } else { near.into_iter().chain(far).collect() }
         };
         for system in systems.into_iter().filter(|system| self.admits(caller, system)) {
-            let Ok(mut place) = self.place(caller, system, &decoded.call, Ids::default()) else { continue };
+            let Ok(mut scope) = self.scope(caller, system, &decoded.call, Ids::default()) else { continue };
             for mount in [NAMES, MOUNT] {
-                place.mount = mount.into();
-                match self.server.engine.get(&place, id).await {
-                    // By its name, and not by an id that only looks like one.
-                    Ok(task) if mount == MOUNT || task.id.to_string() != id => return Ok((system, place, task)),
+                scope.mount = mount.into();
+                match self.server.engine.get(&scope, id).await {
+                    // Under `NAMES` a task's own id does not count as its name.
+                    Ok(task) if mount == MOUNT || task.id.to_string() != id => return Ok((system, scope, task)),
                     Ok(_) => {}
                     Err(fault) if fault.kind == Kind::TaskNotFound => {}
                     Err(fault) => return Err(Error::of(&fault, Operation::Get).about(id)),
@@ -536,7 +539,13 @@ impl<'a> Desk<'a> {
         Err(Error::no_task(id))
     }
 
-    async fn result(&self, id: &Id<'_>, system: &OrlojSystem, task: &Task, view: &TaskView) -> Result<Response, Error> {
+    async fn result(
+        &self,
+        id: &Id<'_>,
+        system: &ExposedSystem,
+        task: &Task,
+        view: &TaskView,
+    ) -> Result<Response, Error> {
         let mut w: Writer = jsonrpc::begin_result(id, 1_024);
         encode::task(&mut w, task, &address(system), view);
         jsonrpc::end_result(&mut w);
@@ -545,33 +554,33 @@ impl<'a> Desk<'a> {
     }
 }
 
-async fn identify(server: &Server, house: &House, headers: &HeaderMap) -> Result<Arc<Caller>, Fault> {
-    match house.token(headers) {
+async fn identify(server: &Server, state: &SystemsState, headers: &HeaderMap) -> Result<Arc<Caller>, Fault> {
+    match state.token(headers) {
         Some(known) => known,
         None => server.callers.identify(headers).await,
     }
 }
 
-pub(crate) fn address(system: &OrlojSystem) -> Address<'_> {
-    Address { namespace: &system.namespace, name: &system.name }
+pub(crate) fn address(system: &ExposedSystem) -> SystemAddress<'_> {
+    SystemAddress { namespace: &system.namespace, name: &system.name }
 }
 
-/// The namespace that a request names.
+/// The namespace in the query.
 fn namespace(head: &request::Parts) -> Option<String> {
     let text = head.uri.query().filter(|query| query.contains("namespace"))?;
     query::value(text, "namespace").ok().flatten().map(|name| name.to_string()).filter(|name| !name.is_empty())
 }
 
-/// A seat among all, where there are only so many.
-fn seat(seats: &Arc<ConcurrencyLimit>, most: Option<u32>) -> Result<Option<ConcurrencyPermit>, ()> {
+/// A permit, if there is a limit. An error means that none is free.
+fn permit(limit: &Arc<ConcurrencyLimit>, most: Option<u32>) -> Result<Option<ConcurrencyPermit>, ()> {
     match most {
         None => Ok(None),
-        Some(most) => ConcurrencyLimit::take(seats, 0, most).map(Some).ok_or(()),
+        Some(most) => ConcurrencyLimit::take(limit, 0, most).map(Some).ok_or(()),
     }
 }
 
-/// A fault as it is told here, and noted.
-fn told_of(fault: &Fault, operation: Operation, log: &mut RequestLog) -> Error {
+/// The error for a fault, which is also written to the request log.
+fn logged(fault: &Fault, operation: Operation, log: &mut RequestLog) -> Error {
     log.fault(fault);
     Error::of(fault, operation)
 }

@@ -1,6 +1,6 @@
-//! Faults as the product shows them: a code, a message, and the id of the task where one is meant.
+//! The product's errors: a code, a message, and the id of the task that the request names.
 //!
-//! Who may not see a system is told that it is not available; who may not see a task, that it is not found.
+//! A system that the caller may not see is "not available", and a task that the caller may not see is "not found".
 
 use model::{Fault, Kind, State};
 
@@ -15,22 +15,22 @@ pub const INTERNAL: i32 = -32603;
 pub const TASK_NOT_FOUND: i32 = -32001;
 pub const TASK_CANCELLED: i32 = -32002;
 pub const AGENT_NOT_FOUND: i32 = -32003;
-/// As in every generation; the product's own codes end before it.
+/// As in all versions of A2A; the product defines no code of its own for it.
 pub const UNSUPPORTED: i32 = -32004;
 
 const NO_REQUEST: &str = "invalid JSON-RPC request";
 const NOT_FOUND: &str = "task not found";
 
-/// An error as it is told.
+/// An error in the product's form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     pub code: i32,
-    /// 200, but for what HTTP itself has a word for.
+    /// 200, except for errors that have an HTTP status of their own.
     pub http: u16,
     pub message: String,
-    /// The task that is meant, as the caller named it.
+    /// The id of the task, as in the request.
     pub task: Option<String>,
-    /// What exactly is wrong.
+    /// The cause, in addition to the product's message.
     pub detail: Option<String>,
     pub retry_after_s: Option<u32>,
 }
@@ -40,17 +40,17 @@ impl Error {
         Error { code, http: 200, message: message.into(), task: None, detail: None, retry_after_s: None }
     }
 
-    /// There is no such system, or it is not shown here.
+    /// The system does not exist, or is not served here.
     pub fn not_enabled() -> Error {
         Error::new(AGENT_NOT_FOUND, "target AgentSystem is not A2A-enabled")
     }
 
-    /// The system is not for this caller.
+    /// The caller may not call the system.
     pub fn not_available() -> Error {
         Error::new(AGENT_NOT_FOUND, "target AgentSystem is not available")
     }
 
-    /// Nothing says which system is meant.
+    /// The request names no system, and there is not exactly one.
     pub fn no_target(operation: Operation) -> Error {
         let message = if operation == Operation::Stream {
             "target AgentSystem required"
@@ -65,7 +65,7 @@ impl Error {
     }
 
     /// The refusal of a cancel by the state of its task; `None` while the task can still be cancelled.
-    pub fn of_cancel(id: &str, state: State) -> Option<Error> {
+    pub fn of_state(id: &str, state: State) -> Option<Error> {
         let message = match state {
             State::Canceled => "task has been cancelled",
             State::Completed => "task cannot be cancelled: it has completed",
@@ -80,7 +80,7 @@ impl Error {
         Error { task: Some(task.to_owned()), ..self }
     }
 
-    /// What a fault is here. A new kind does not compile before it has a line.
+    /// The error for a fault. The match is exhaustive, so that a new kind of fault needs a line.
     pub fn of(fault: &Fault, operation: Operation) -> Error {
         let said = |code| Error::new(code, fault.message.clone());
         let http = |http, error: Error| Error { http, ..error };
@@ -114,7 +114,7 @@ impl Error {
             Kind::TaskNotFound => Error::new(TASK_NOT_FOUND, NOT_FOUND),
             Kind::TaskNotCancelable => said(TASK_CANCELLED),
             Kind::TaskSettled => said(INTERNAL),
-            // A wrong token is no statement about a system.
+            // An invalid token is not an error about a system.
             Kind::Unauthenticated => http(401, said(INVALID_REQUEST)),
             Kind::Forbidden if reads => Error::new(TASK_NOT_FOUND, NOT_FOUND),
             Kind::Forbidden => Error::not_available(),
@@ -122,7 +122,7 @@ impl Error {
                 Error { detail: Some(fault.message.clone()), ..Error::new(INTERNAL, "rate limit exceeded") }
             }
             Kind::Unsupported => said(UNSUPPORTED),
-            // Its usual code is the product's for a missing agent.
+            // Its code in other dialects means a missing agent here.
             Kind::PushNotSupported | Kind::ExtendedCardNotConfigured => said(INTERNAL),
             Kind::InsufficientBalance | Kind::BudgetExceeded => said(INTERNAL),
             Kind::Unavailable => http(503, said(INTERNAL)),

@@ -1,4 +1,4 @@
-//! Streams.
+//! Streams of tasks.
 
 use std::io;
 use std::sync::Arc;
@@ -10,25 +10,25 @@ use model::Task;
 use sha2::{Digest, Sha256};
 
 use super::endpoint::{PLAIN, address};
-use crate::OrlojSystem;
+use crate::ExposedSystem;
 use gateway::Server;
 use gateway::front::load_all;
 use gateway::links::Terms;
 use web::sse::{EventSource, Flow};
 
-/// A stream as it is served: the whole task at every change of its status, until it has ended.
-pub(crate) struct Feed {
+/// The events of a stream: the whole task at each change of its status, until it has ended.
+pub(crate) struct TaskFeed {
     pub(crate) first: Option<Arc<Task>>,
     pub(crate) states: States,
     pub(crate) server: Arc<Server>,
-    pub(crate) system: OrlojSystem,
-    /// How large files are shown.
+    pub(crate) system: ExposedSystem,
+    /// The form of large files.
     pub(crate) terms: Terms,
-    /// The hash of the newest frame: the same is not sent twice.
+    /// The hash of the last frame, so that an equal one is not sent.
     pub(crate) last: Option<[u8; 32]>,
 }
 
-impl EventSource for Feed {
+impl EventSource for TaskFeed {
     type Item = Arc<Task>;
 
     fn ready(&mut self) -> Option<Option<Arc<Task>>> {

@@ -1,12 +1,14 @@
-//! Orloj's A2A endpoint: systems of agents, each called as if it were one.
+//! Orloj's A2A dialect and its JSON-RPC endpoint.
 //!
-//! It is the first generation in its methods and little else: a task has no time and no session, artifacts always have an
-//! index, metadata is a map of texts, a stream has bare tasks in events named `status`, and codes mean other things.
+//! The methods are those of A2A 0.1; the rest differs: a task has neither timestamps nor a session, artifacts always have
+//! an index, metadata is a map of strings, a stream has bare tasks in events named `status`, and error codes have other
+//! meanings.
 //!
-//! * [`decode`] makes a [`model::Call`] of a request, and says which system it is for.
-//! * [`encode`] writes tasks and frames.
-//! * [`errors`] says what a fault looks like.
-//! * [`card`] is a system's card, and the registry of them.
+//! * [`decode`] converts a request into a [`model::Call`] and the system it names.
+//! * [`encode`] writes tasks and the frames of streams.
+//! * [`errors`] converts a fault into the product's error.
+//! * [`card`] writes the card of a system, and the registry of cards.
+//! * `endpoint` answers requests; `feed` is a stream, `cards` serves cards, and `state` has tokens and limits.
 
 pub mod card;
 mod cards;
@@ -21,32 +23,32 @@ use std::fmt::Write as _;
 
 use sha2::{Digest, Sha256};
 
-/// The name a task remembers its opener's dialect under.
+/// The name of the dialect. Tasks store it.
 pub const NAME: &str = "orloj";
 
-/// The methods. Names of 1.0 at the same address are [`dialects::a2a_v1`]'s.
+/// The methods. Methods of A2A 1.0 at the same addresses belong to [`dialects::a2a_v1`].
 pub const METHODS: &[&str] = &["tasks/send", "tasks/sendSubscribe", "tasks/get", "tasks/cancel"];
 
-/// The namespace of whoever names none.
+/// The namespace of requests and resources that name none.
 pub const NAMESPACE: &str = "default";
 
-/// The longest reason of a cancel that is kept, in bytes.
+/// The longest stored reason of a cancel, in bytes.
 pub const REASON_BYTES: usize = 1_024;
 /// The reason of a cancel that gives none.
 pub const NO_REASON: &str = "cancelled via A2A";
 
-/// Of a caller's id, so much stands in a task's own name.
+/// The characters of a caller's id that appear in the task's name.
 const SHOWN_ID: usize = 48;
 
-/// Which system is meant.
+/// The namespace and name of a system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Address<'a> {
+pub struct SystemAddress<'a> {
     pub namespace: &'a str,
     pub name: &'a str,
 }
 
-impl Address<'_> {
-    /// The name that a task has beside the id its caller chose: the same for the same id at the same system.
+impl SystemAddress<'_> {
+    /// The name of a task, derived from the id that its caller chose and from the system.
     pub fn task_name(&self, id: &str) -> String {
         let mut hash = Sha256::new();
         for text in [self.namespace, "/", self.name, "\0", id] {
@@ -67,7 +69,7 @@ impl Address<'_> {
     }
 }
 
-/// Whether a method is one of 1.0, which is spoken at the same addresses.
+/// Whether a method is one of A2A 1.0, which is served at the same addresses.
 pub fn is_newer(method: &str) -> bool {
     method.starts_with(|c: char| c.is_ascii_uppercase())
 }

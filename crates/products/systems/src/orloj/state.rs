@@ -1,4 +1,4 @@
-//! Tokens, the pace of callers, and seats.
+//! The state of the endpoints: tokens, the rate limit, and concurrency limits.
 
 use std::collections::HashMap;
 use std::hash::RandomState;
@@ -8,26 +8,26 @@ use std::sync::Arc;
 use http::HeaderMap;
 use model::{Caller, Fault, Kind, Time};
 
-use crate::{Orloj, SystemsService};
+use crate::{SystemsService, SystemsSettings};
 use gateway::settings::Key;
 use gateway::{Server, callers};
 use web::concurrency::ConcurrencyLimit;
 use web::credentials::bearer;
 use web::limiter::{Limiter, RateLimit};
 
-/// What the endpoints know and count beside the settings.
-pub(crate) struct House {
-    /// By the hash of the token.
+/// Tokens by hash, and the limiters that outlive a version of the settings.
+pub(crate) struct SystemsState {
+    /// The caller and the expiry, by the hash of the token.
     pub(crate) tokens: HashMap<[u8; 32], (Arc<Caller>, Option<Time>)>,
-    pub(crate) pace: Option<(NonZeroU32, Arc<Limiter>)>,
+    pub(crate) rate_limit: Option<(NonZeroU32, Arc<Limiter>)>,
     pub(crate) hasher: RandomState,
     pub(crate) waiting: Arc<ConcurrencyLimit>,
     pub(crate) streams: Arc<ConcurrencyLimit>,
 }
 
-impl House {
-    /// What was used up `before` stays used up.
-    pub(crate) fn new(orloj: &Orloj, before: Option<&House>) -> House {
+impl SystemsState {
+    /// The state for these settings. Limiters are taken over from `before`.
+    pub(crate) fn new(settings: &SystemsSettings, before: Option<&SystemsState>) -> SystemsState {
         let known = |key: &Key| {
             let Key { name, tenant, scopes, .. } = key;
             let caller = Caller {
@@ -38,21 +38,21 @@ impl House {
             };
             (callers::hash(&key.secret), (Arc::new(caller), key.expires_at))
         };
-        let pace = orloj.requests_per_minute.and_then(NonZeroU32::new).map(|per_minute| {
-            let used = before.and_then(|before| before.pace.as_ref()).filter(|(known, _)| *known == per_minute);
+        let rate_limit = settings.requests_per_minute.and_then(NonZeroU32::new).map(|per_minute| {
+            let used = before.and_then(|before| before.rate_limit.as_ref()).filter(|(known, _)| *known == per_minute);
             let fresh = || Arc::new(Limiter::new(RateLimit { per_minute, burst: per_minute }));
             (per_minute, used.map_or_else(fresh, |(_, limiter)| limiter.clone()))
         });
-        House {
-            tokens: orloj.tokens.iter().map(known).collect(),
-            pace,
+        SystemsState {
+            tokens: settings.tokens.iter().map(known).collect(),
+            rate_limit,
             hasher: before.map(|before| before.hasher.clone()).unwrap_or_default(),
             waiting: before.map(|before| before.waiting.clone()).unwrap_or_default(),
             streams: before.map(|before| before.streams.clone()).unwrap_or_default(),
         }
     }
 
-    /// Whether there is a token to show.
+    /// Whether any token is configured.
     pub(crate) fn has_tokens(&self) -> bool {
         !self.tokens.is_empty()
     }
@@ -62,7 +62,7 @@ impl House {
         server.callers.required() || server.callers.has_any() || self.has_tokens()
     }
 
-    /// Whose token of these endpoints is shown, if one is.
+    /// The caller whose token is in the headers; `None` without a token of these endpoints.
     pub(crate) fn token(&self, headers: &HeaderMap) -> Option<Result<Arc<Caller>, Fault>> {
         let (caller, end) = self.tokens.get(&callers::hash(bearer(headers)?))?;
         if end.is_some_and(|end| Time(jiff::Timestamp::now().as_millisecond()) >= end) {
@@ -73,8 +73,8 @@ impl House {
 }
 
 impl SystemsService {
-    /// Whether a caller with these headers may call anything here. Which system it calls is known once its request is read.
-    pub(crate) async fn lets_in(&self, server: &Server, headers: &HeaderMap) -> Result<(), Fault> {
+    /// Checks before the body is read whether these headers admit to any system at all.
+    pub(crate) async fn admits_any(&self, server: &Server, headers: &HeaderMap) -> Result<(), Fault> {
         let caller = match self.state.token(headers) {
             Some(known) => known?,
             None => server.callers.identify(headers).await?,

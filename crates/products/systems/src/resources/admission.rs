@@ -14,7 +14,7 @@ use model::reach::{Reach, name_reach, reach};
 use serde_json::{Map, Value};
 use systems_graph::System;
 
-use super::{DESCRIPTION, Resource, Sort};
+use super::{DESCRIPTION, Resource, ResourceKind};
 use crate::config::Resources as Rules;
 
 /// The kind whose permission allows programs, also for other kinds that start one.
@@ -49,7 +49,7 @@ impl Trouble {
 /// The config of the server's agents, by name.
 pub(crate) type Written = BTreeMap<String, Value>;
 
-pub(crate) type Troubles = BTreeMap<(Sort, Arc<str>), Trouble>;
+pub(crate) type Troubles = BTreeMap<(ResourceKind, Arc<str>), Trouble>;
 
 fn wrong(says: impl Into<String>) -> Trouble {
     Trouble::Wrong(vec![says.into()])

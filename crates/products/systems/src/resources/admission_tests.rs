@@ -4,7 +4,7 @@ use model::Json;
 
 use super::*;
 
-fn made(sort: Sort, name: &str, spec: &str) -> Arc<Resource> {
+fn made(sort: ResourceKind, name: &str, spec: &str) -> Arc<Resource> {
     Arc::new(Resource {
         origin: crate::resources::Origin::Made,
         ..Resource::of_config(sort, name, Json::parse(spec).unwrap())
@@ -25,7 +25,7 @@ fn config(yaml: &str) -> (Written, Rules) {
 
 fn refused(spec: &str, yaml: &str) -> String {
     let (agents, rules) = config(yaml);
-    match agent(&made(Sort::Agent, "a", spec), &agents, &rules) {
+    match agent(&made(ResourceKind::Agent, "a", spec), &agents, &rules) {
         Ok(_) => panic!("{spec} is taken"),
         Err(Trouble::NotAllowed(says)) => format!("not allowed: {says}"),
         Err(Trouble::Wrong(all)) => all.join("\n"),
@@ -34,7 +34,7 @@ fn refused(spec: &str, yaml: &str) -> String {
 
 fn taken(spec: &str, yaml: &str) -> AgentConfig {
     let (agents, rules) = config(yaml);
-    agent(&made(Sort::Agent, "a", spec), &agents, &rules).unwrap_or_else(|error| panic!("{spec}: {error:?}")).0
+    agent(&made(ResourceKind::Agent, "a", spec), &agents, &rules).unwrap_or_else(|error| panic!("{spec}: {error:?}")).0
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A resource as it is written and shown: `apiVersion`, `kind`, `metadata`, `spec`, `status`.
+//! Reads and writes the document of a resource: `apiVersion`, `kind`, `metadata`, `spec`, `status`.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    ANNOTATION_BYTES, API_VERSION, DOCUMENT_BYTES, LABEL_BYTES, LABELS, NAMESPACE, ORIGIN, Origin, Resource, Sort,
-    is_name,
+    ANNOTATION_BYTES, API_VERSION, DOCUMENT_BYTES, LABEL_BYTES, LABELS, NAMESPACE, ORIGIN, Origin, Resource,
+    ResourceKind, is_name,
 };
 use gateway::mount::RESERVED;
 
-/// Orloj's kinds that are no resources here, and what they are instead.
+/// Orloj's kinds that this server does not have, with the advice for the caller.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("ModelEndpoint", "a model is an agent of kind openai in the config; an Agent names it as model_ref"),
     ("Tool", "a tool is an agent of kind mcp, http or command in the config, and a node of the system's graph"),
@@ -30,39 +30,39 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("Worker", "a worker is an agent of kind worker in the config"),
 ];
 
-/// A document as somebody wrote it.
+/// A document that a caller sent.
 #[derive(Clone, Debug)]
-pub struct Document {
-    pub sort: Sort,
+pub struct ResourceDocument {
+    pub kind: ResourceKind,
     pub name: String,
     pub namespace: Option<String>,
     pub labels: BTreeMap<String, String>,
     pub annotations: BTreeMap<String, String>,
-    /// The version it was made from.
+    /// The `resourceVersion` that the change is based on.
     pub version: Option<u64>,
     pub spec: Json,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct Written {
+struct SentDocument {
     #[serde(default)]
     api_version: Option<String>,
     #[serde(default)]
     kind: Option<String>,
     #[serde(default)]
-    metadata: Metadata,
+    metadata: ResourceMetadata,
     #[serde(default)]
     spec: Option<Json>,
-    /// What a server said; nobody else's word counts.
+    /// Written by the server; accepted without effect.
     #[serde(default, rename = "status")]
     _status: Option<serde::de::IgnoredAny>,
 }
 
-/// The members of `metadata`, of which a writer may set the first few.
+/// The members of `metadata`. `generation` and `createdAt` are accepted without effect.
 #[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields, default, rename_all = "camelCase")]
-pub(crate) struct Metadata {
+#[serde(deny_unknown_fields, default, rename_all = "camelCase", expecting = "struct Metadata")]
+pub(crate) struct ResourceMetadata {
     pub(crate) name: Option<String>,
     pub(crate) namespace: Option<String>,
     pub(crate) labels: Option<BTreeMap<String, String>>,
@@ -74,25 +74,25 @@ pub(crate) struct Metadata {
     _created_at: Option<serde::de::IgnoredAny>,
 }
 
-impl Document {
-    /// Reads a document; an error is everything that is wrong, each with its path. `sort` is what the address says.
-    pub fn read(text: &str, sort: Option<Sort>) -> Result<Document, Vec<String>> {
+impl ResourceDocument {
+    /// Reads a document. `kind` is the one of the address. An error lists all mistakes, each with its path.
+    pub fn read(text: &str, kind: Option<ResourceKind>) -> Result<ResourceDocument, Vec<String>> {
         if text.len() > DOCUMENT_BYTES {
             return Err(vec![format!("the document is larger than {DOCUMENT_BYTES} bytes; write less into it")]);
         }
-        let written: Written = read(text).map_err(|wrong| vec![wrong])?;
+        let sent: SentDocument = read(text).map_err(|wrong| vec![wrong])?;
         let mut wrong = Vec::new();
-        if let Some(version) = written.api_version.as_deref().filter(|version| *version != API_VERSION) {
+        if let Some(version) = sent.api_version.as_deref().filter(|version| *version != API_VERSION) {
             wrong.push(format!("apiVersion: {version:?} is not known; write {API_VERSION}"));
         }
-        let sort = match (written.kind.as_deref(), sort) {
-            (Some(kind), Some(sort)) if kind != sort.kind() => {
-                wrong.push(format!("kind: {kind:?} does not belong here; this address is for kind {}", sort.kind()));
-                Some(sort)
+        let kind = match (sent.kind.as_deref(), kind) {
+            (Some(name), Some(kind)) if name != kind.name() => {
+                wrong.push(format!("kind: {name:?} does not belong here; this address is for kind {}", kind.name()));
+                Some(kind)
             }
-            (None | Some(_), Some(sort)) => Some(sort),
-            (Some(kind), None) => Sort::of_kind(kind).or_else(|| {
-                wrong.push(unknown_kind(kind));
+            (None | Some(_), Some(kind)) => Some(kind),
+            (Some(name), None) => ResourceKind::of_name(name).or_else(|| {
+                wrong.push(unknown_kind(name));
                 None
             }),
             (None, None) => {
@@ -100,7 +100,7 @@ impl Document {
                 None
             }
         };
-        let Metadata { name, namespace, labels, annotations, resource_version, .. } = written.metadata;
+        let ResourceMetadata { name, namespace, labels, annotations, resource_version, .. } = sent.metadata;
         let name = name.unwrap_or_default();
         check_name("metadata.name", &name, &mut wrong);
         if name == "watch" || RESERVED.contains(&name.as_str()) {
@@ -110,7 +110,7 @@ impl Document {
             check_name("metadata.namespace", namespace, &mut wrong);
         }
         let (labels, mut annotations) = (labels.unwrap_or_default(), annotations.unwrap_or_default());
-        // Ours, and read back by those who write what they were shown.
+        // The server adds it to documents, and callers may send it back.
         annotations.remove(ORIGIN);
         check_texts("metadata.labels", &labels, LABEL_BYTES, &mut wrong);
         check_texts("metadata.annotations", &annotations, ANNOTATION_BYTES, &mut wrong);
@@ -118,13 +118,13 @@ impl Document {
             wrong.push(format!("metadata.resourceVersion: {says}"));
             None
         });
-        let spec = written.spec.filter(Json::is_object);
+        let spec = sent.spec.filter(Json::is_object);
         if spec.is_none() {
             wrong.push("spec: is missing; write an object".to_owned());
         }
-        match (sort, spec) {
-            (Some(sort), Some(spec)) if wrong.is_empty() => {
-                Ok(Document { sort, name, namespace, labels, annotations, version, spec })
+        match (kind, spec) {
+            (Some(kind), Some(spec)) if wrong.is_empty() => {
+                Ok(ResourceDocument { kind, name, namespace, labels, annotations, version, spec })
             }
             (_, _) => Err(wrong),
         }
@@ -132,7 +132,7 @@ impl Document {
 }
 
 pub(crate) fn read<'t, T: Deserialize<'t>>(text: &'t str) -> Result<T, String> {
-    // Readers of structs take lists, too; nobody here does.
+    // serde would also accept an array for a struct.
     if !text.trim_start().starts_with('{') {
         return Err("the body must be a JSON object".to_owned());
     }
@@ -175,7 +175,7 @@ fn unknown_kind(kind: &str) -> String {
     }
 }
 
-/// A version that somebody names: a number, as text or not.
+/// Reads a `resourceVersion`: a number, or a string with a number.
 fn version_of(value: Option<&Value>) -> Result<Option<u64>, String> {
     match value {
         None | Some(Value::Null) => Ok(None),
@@ -193,17 +193,17 @@ pub(crate) fn not_a_version(text: &str) -> String {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Shown<'r> {
+struct WireDocument<'r> {
     api_version: &'static str,
     kind: &'static str,
-    metadata: ShownMetadata<'r>,
+    metadata: WireMetadata<'r>,
     spec: &'r Json,
-    status: Status<'r>,
+    status: WireStatus<'r>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct ShownMetadata<'r> {
+struct WireMetadata<'r> {
     name: &'r str,
     namespace: &'r str,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -217,7 +217,7 @@ struct ShownMetadata<'r> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Status<'r> {
+struct WireStatus<'r> {
     phase: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     last_error: Option<&'r str>,
@@ -225,18 +225,18 @@ struct Status<'r> {
 }
 
 impl Resource {
-    /// As a caller is shown it, in JSON.
-    pub fn shown(&self) -> String {
+    /// The document in JSON.
+    pub fn to_json(&self) -> String {
         let mut annotations: BTreeMap<&str, &str> =
             self.annotations.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
         match self.origin {
             Origin::Config => drop(annotations.insert(ORIGIN, Origin::Config.name())),
             Origin::Made => {}
         }
-        let shown = Shown {
+        let shown = WireDocument {
             api_version: API_VERSION,
-            kind: self.sort.kind(),
-            metadata: ShownMetadata {
+            kind: self.kind.name(),
+            metadata: WireMetadata {
                 name: &self.name,
                 namespace: &self.namespace,
                 labels: &self.labels,
@@ -246,18 +246,18 @@ impl Resource {
                 created_at: self.created_at.map(|at| at.to_string()),
             },
             spec: &self.spec,
-            status: Status {
+            status: WireStatus {
                 phase: if self.trouble.is_some() { "Error" } else { "Ready" },
                 last_error: self.trouble.as_deref(),
                 observed_generation: self.generation,
             },
         };
-        // Texts, numbers and what was JSON before always have a text.
+        // Strings, numbers and JSON can always be serialized.
         serde_json::to_string(&shown).unwrap_or_default()
     }
 }
 
-impl Document {
+impl ResourceDocument {
     pub fn namespace(&self) -> &str {
         self.namespace.as_deref().unwrap_or(NAMESPACE)
     }
@@ -268,14 +268,14 @@ mod tests {
     use super::*;
 
     fn wrong(text: &str) -> String {
-        Document::read(text, None).unwrap_err().join("\n")
+        ResourceDocument::read(text, None).unwrap_err().join("\n")
     }
 
     #[test]
     fn a_document_is_read_in_orlojs_form_and_its_spec_kept_as_it_is_written() {
         let text = r#"{"apiVersion":"orloj.dev/v1","kind":"AgentSystem","metadata":{"name":"a","labels":{"x":"y"},
             "resourceVersion":"7","generation":3,"createdAt":"x"},"spec":{"z":1,"a":2},"status":{"phase":"Ready"}}"#;
-        let read = Document::read(text, Some(Sort::AgentSystem)).unwrap();
+        let read = ResourceDocument::read(text, Some(ResourceKind::AgentSystem)).unwrap();
         assert_eq!((read.name.as_str(), read.namespace(), read.version), ("a", "default", Some(7)));
         assert_eq!(read.spec.text(), r#"{"z":1,"a":2}"#, "nodes follow the order they were written in");
     }
@@ -300,8 +300,10 @@ mod tests {
         assert!(wrong(r#"{"kind":"Agent","metadata":{"name":"watch"},"spec":{}}"#).contains("is an address"));
         assert!(wrong("{} {}").contains("trailing"));
         assert!(wrong(&format!(r#"{{"kind":"{}"}}"#, "x".repeat(DOCUMENT_BYTES))).contains("larger than"));
-        let elsewhere =
-            Document::read(r#"{"kind":"Agent","metadata":{"name":"a"},"spec":{}}"#, Some(Sort::AgentSystem));
+        let elsewhere = ResourceDocument::read(
+            r#"{"kind":"Agent","metadata":{"name":"a"},"spec":{}}"#,
+            Some(ResourceKind::AgentSystem),
+        );
         assert!(elsewhere.unwrap_err()[0].contains("this address is for kind AgentSystem"));
     }
 }

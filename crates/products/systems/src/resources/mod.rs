@@ -1,21 +1,23 @@
-//! Resources: systems and agents that are made while the server runs, beside those of its config.
+//! Resources: systems and agents as documents, those of the config and those created while the server runs.
 //!
-//! A resource is a document in Orloj's form ([`Resource`]). Those that were made are records of the store; a record of its
-//! own counts every change, and its number is the `resourceVersion`. What a resource *means* only the binary knows: it
-//! checks a change as it checks its config, builds the agents, has the change kept ([`Shelf::keep`]), puts it in force and
-//! shows it ([`Shelf::show`]), in this order. A front only asks for it ([`Shelf::ask`]).
+//! A [`Resource`] is a document in Orloj's form. Those created at runtime are records of the store; one more record counts
+//! all changes, and its number is the `resourceVersion`. The binary makes a change, because it alone can build agents: it
+//! checks the change like the config, builds the agents, stores the change ([`ResourceRegistry::keep`]), swaps the agents
+//! in, and publishes the new state ([`ResourceRegistry::show`]), in this order. An endpoint requests a change with
+//! [`ResourceRegistry::ask`].
 //!
-//! | room | what |
+//! | module | content |
 //! |---|---|
-//! | [`document`] | a resource as it is written and shown |
-//! | [`selector`] | which labels are wanted |
-//! | [`shelf`] | all there are, how they change, and who watches |
+//! | [`document`] | reads and writes documents |
+//! | [`selector`] | label selectors |
+//! | [`registry`] | all resources, their changes, and watches |
+//! | `rest` | the REST endpoints |
 
 pub(crate) mod admission;
 pub mod document;
+pub mod registry;
 pub(crate) mod rest;
 pub mod selector;
-pub mod shelf;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -25,69 +27,71 @@ use gateway::admin::append_audit;
 use model::{Fault, Json, Time};
 use serde_json::json;
 
-pub use document::Document;
+pub use document::ResourceDocument;
+pub use registry::{
+    ChangeOutcome, ChangePlan, PendingChange, ResourceRegistry, ResourceWrite, StoredResources, WriteRequest, load,
+};
 pub use selector::Selector;
-pub use shelf::{Ask, Change, Draft, Loaded, Refusal, Shelf, Verb, Write, load};
 
 pub const API_VERSION: &str = "orloj.dev/v1";
-/// The namespace of whoever names none.
+/// The namespace of documents that name none.
 pub const NAMESPACE: &str = "default";
-/// Where a resource comes from, as an annotation.
+/// The annotation with the origin of a resource.
 pub const ORIGIN: &str = "rialto.dev/origin";
-/// What a system does, as Orloj annotates it.
+/// Orloj's annotation with the description of a system.
 pub const DESCRIPTION: &str = "orloj.dev/description";
 
-/// Resources of one sort.
+/// The most resources of one kind.
 pub const MOST: usize = 1_000;
-/// A document, in bytes.
+/// The largest document, in bytes.
 pub const DOCUMENT_BYTES: usize = 256 << 10;
-/// Labels or annotations of one resource, and the bytes of a value.
+/// The most labels or annotations of one resource, and the longest label and annotation in bytes.
 pub const LABELS: usize = 64;
 pub const LABEL_BYTES: usize = 256;
 pub const ANNOTATION_BYTES: usize = 16 << 10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Sort {
+pub enum ResourceKind {
     AgentSystem,
     Agent,
 }
 
-impl Sort {
-    pub const ALL: [Sort; 2] = [Sort::Agent, Sort::AgentSystem];
+impl ResourceKind {
+    pub const ALL: [ResourceKind; 2] = [ResourceKind::Agent, ResourceKind::AgentSystem];
 
-    pub fn kind(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
-            Sort::AgentSystem => "AgentSystem",
-            Sort::Agent => "Agent",
+            ResourceKind::AgentSystem => "AgentSystem",
+            ResourceKind::Agent => "Agent",
         }
     }
 
-    /// As paths have it.
+    /// The collection in a path.
     pub fn plural(self) -> &'static str {
         match self {
-            Sort::AgentSystem => "agent-systems",
-            Sort::Agent => "agents",
+            ResourceKind::AgentSystem => "agent-systems",
+            ResourceKind::Agent => "agents",
         }
     }
 
-    pub fn of_kind(kind: &str) -> Option<Sort> {
-        Sort::ALL.into_iter().find(|sort| sort.kind() == kind)
+    pub fn of_name(name: &str) -> Option<ResourceKind> {
+        ResourceKind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
     pub(crate) fn record(self) -> &'static str {
         match self {
-            Sort::AgentSystem => "orloj/agent-system",
-            Sort::Agent => "orloj/agent",
+            ResourceKind::AgentSystem => "orloj/agent-system",
+            ResourceKind::Agent => "orloj/agent",
         }
     }
 }
 
-/// Where a resource comes from.
+/// The origin of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// It was made while a server ran, and is kept in the store.
+    /// Created at runtime, and stored as a record.
     Made,
-    /// It is written in the config, or built in.
+    /// Written in the config, or built in.
     Config,
 }
 
@@ -103,28 +107,28 @@ impl Origin {
 /// A system or an agent, as a document.
 #[derive(Clone, Debug)]
 pub struct Resource {
-    pub sort: Sort,
+    pub kind: ResourceKind,
     pub name: Arc<str>,
     pub namespace: Arc<str>,
     pub labels: BTreeMap<String, String>,
     pub annotations: BTreeMap<String, String>,
-    /// As it was written.
+    /// The JSON text as it was sent.
     pub spec: Json,
-    /// How often its spec has changed.
+    /// The number of versions of its spec.
     pub generation: u64,
     pub created_at: Option<Time>,
-    /// The number of the change that made it what it is; zero for one of the config.
+    /// The number of its last change; zero for a resource of the config.
     pub revision: u64,
     pub origin: Origin,
-    /// Why it is not served, if it is not.
+    /// The reason why it is not served.
     pub trouble: Option<String>,
 }
 
 impl Resource {
-    /// One that nobody made: the config has it.
-    pub fn of_config(sort: Sort, name: &str, spec: Json) -> Resource {
+    /// A resource of the config.
+    pub fn of_config(kind: ResourceKind, name: &str, spec: Json) -> Resource {
         Resource {
-            sort,
+            kind,
             name: name.into(),
             namespace: NAMESPACE.into(),
             labels: BTreeMap::new(),
@@ -138,13 +142,13 @@ impl Resource {
         }
     }
 
-    pub fn key(&self) -> (Sort, Arc<str>) {
-        (self.sort, self.name.clone())
+    pub fn key(&self) -> (ResourceKind, Arc<str>) {
+        (self.kind, self.name.clone())
     }
 
-    /// Whether somebody who looks sees the same.
+    /// Whether its document is the same.
     pub(crate) fn looks_like(&self, other: &Resource) -> bool {
-        self.sort == other.sort
+        self.kind == other.kind
             && self.name == other.name
             && self.namespace == other.namespace
             && self.labels == other.labels
@@ -156,26 +160,26 @@ impl Resource {
     }
 }
 
-/// Whether a resource, a namespace or a task of Orloj's can be named so: it is a segment of a path, and of a label.
+/// Whether a text is a valid name of a resource, a namespace or a run: it fits into a path and into a label.
 pub fn is_name(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     (1..=64).contains(&text.len()) && text.chars().all(plain) && !text.starts_with('-')
 }
 
-/// A fault of the store, as it is told.
-pub(crate) fn troubled(trouble: model::ports::store::StoreError) -> Fault {
-    Fault::new(model::Kind::Unavailable, "the store cannot be reached now; try again shortly").because(trouble)
+/// The fault for an error of the store.
+pub(crate) fn store_fault(error: model::ports::store::StoreError) -> Fault {
+    Fault::new(model::Kind::Unavailable, "the store cannot be reached now; try again shortly").because(error)
 }
 
-/// Adds a line to the audit log: who changed a resource, and how.
-pub fn audit(folder: &Path, by: &str, verb: Verb, resource: &Resource) {
+/// Adds a line about a change of a resource to the audit log.
+pub fn audit(folder: &Path, by: &str, outcome: ChangeOutcome, resource: &Resource) {
     let now = Time(jiff::Timestamp::now().as_millisecond());
     append_audit(
         folder,
         &json!({
             "at": now.to_string(),
-            "what": resource.sort.plural(),
-            "change": verb.name(),
+            "what": resource.kind.plural(),
+            "change": outcome.name(),
             "name": &*resource.name,
             "version": resource.revision,
             "by": by,

@@ -1,8 +1,8 @@
-//! Which labels are wanted: `a=b,c!=d,e in (f,g),h notin (i),j,!k`, as Kubernetes has it.
+//! Label selectors in the syntax of Kubernetes: `a=b,c!=d,e in (f,g),h notin (i),j,!k`.
 
 use std::collections::BTreeMap;
 
-/// Terms of one selector.
+/// The most terms of one selector.
 const MOST: usize = 64;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,7 +17,7 @@ enum Term {
 }
 
 impl Selector {
-    /// An error says what to write.
+    /// Parses a selector. An error shows the syntax.
     pub fn parse(text: &str) -> Result<Selector, String> {
         let mut terms = Vec::new();
         for piece in pieces(text)? {
@@ -35,7 +35,7 @@ impl Selector {
     pub fn admits(&self, labels: &BTreeMap<String, String>) -> bool {
         self.0.iter().all(|term| match term {
             Term::In(key, values) => labels.get(key).is_some_and(|value| values.contains(value)),
-            // Who has no such label has none of these values.
+            // A resource without the label matches.
             Term::NotIn(key, values) => labels.get(key).is_none_or(|value| !values.contains(value)),
             Term::Exists(key) => labels.contains_key(key),
             Term::Absent(key) => !labels.contains_key(key),
@@ -43,7 +43,7 @@ impl Selector {
     }
 }
 
-/// Split at commas that are not in parentheses.
+/// Splits at commas that are not in parentheses.
 fn pieces(text: &str) -> Result<Vec<&str>, String> {
     let (mut pieces, mut begin, mut open) = (Vec::new(), 0, false);
     for (at, c) in text.char_indices() {

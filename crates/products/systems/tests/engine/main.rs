@@ -5,4 +5,6 @@
 #[allow(unused_imports, dead_code, reason = "these tests use a part of it")]
 #[path = "../../../../engine/tests/engine/common/mod.rs"]
 mod common;
+mod crashes;
 mod graphs;
+mod kit;

@@ -1,5 +1,5 @@
-//! Orloj's `ToolApproval`: a question whether a node of a run may begin. It is read from the run's own log, and decided by an
-//! answer to the run; whoever answers in A2A decides the same.
+//! Orloj's `ToolApproval`: the question whether a node of a run may begin. It is read from the log of the run's task. A
+//! decision is a message to that task, as it could also be sent over A2A.
 
 use bytes::Bytes;
 use http::{Method, StatusCode};
@@ -8,14 +8,14 @@ use model::{Call, Fault, Json, Message, Part, Role, Send, State, Task, Visibilit
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::Clerk;
+use super::ResourcesContext;
 use super::error::Error;
-use super::tasks::{self, Found, Run, Runs, step};
-use crate::OrlojSystem;
+use super::tasks::{self, FoundRun, RunScopes, RunView, step};
+use crate::ExposedSystem;
 use crate::resources::{API_VERSION, document};
 use web::body::Response;
 
-/// Runs that are looked at for approvals that were decided; those that wait are all found, up to the second number.
+/// The newest runs that are read for decided approvals, and the most waiting runs that are read.
 const RECENT: usize = 200;
 const WAITING: usize = 1_000;
 const REASON_BYTES: usize = 4_096;
@@ -25,7 +25,7 @@ enum Phase {
     Pending,
     Approved,
     Denied,
-    /// The run has ended, and nobody has said anything.
+    /// The run has ended without a decision.
     Expired,
 }
 
@@ -53,14 +53,14 @@ struct Approval {
     decided_by: Option<String>,
 }
 
-/// The questions of a run, oldest first. One that was put again is the same.
+/// The approvals of a run, oldest first. A repeated question is one approval.
 fn all(task: &Task) -> Vec<Approval> {
     let mut all: Vec<Approval> = Vec::new();
     let mut answer = None;
     for message in task.history.iter().chain(&task.status.message) {
         if message.role == Role::User {
             answer = decision(message);
-            // It counts from the moment it is in the log.
+            // A decision counts as soon as it is in the log, before the run has read it.
             if let (Some(known), Some((approves, reason, by))) =
                 (all.last_mut().filter(|known| known.phase == Phase::Pending), &answer)
             {
@@ -103,7 +103,7 @@ fn all(task: &Task) -> Vec<Approval> {
     all
 }
 
-/// What an answer of ours says.
+/// The decision in a message: approved or not, the reason, and who decided.
 fn decision(message: &Message) -> Option<(bool, Option<String>, Option<String>)> {
     let data = message.parts.iter().find_map(|part| match &part.content {
         model::Content::Data(json) => Some(json.to_value()),
@@ -118,20 +118,20 @@ fn decision(message: &Message) -> Option<(bool, Option<String>, Option<String>)>
     Some((approves, text("reason"), text("decided_by")))
 }
 
-/// The name of the question that a run waits for, if it waits for one.
+/// The name of the approval that a run waits for.
 pub(super) fn pending(task: &Task) -> Option<String> {
     all(task).pop().filter(|last| last.phase == Phase::Pending).map(|last| last.name)
 }
 
 impl Approval {
-    fn shown(&self, system: &OrlojSystem, task: &Task) -> Value {
+    fn shown(&self, system: &ExposedSystem, task: &Task) -> Value {
         let mut status = json!({ "phase": self.phase.name() });
         for (name, value) in [("reason", &self.reason), ("decidedBy", &self.decided_by)] {
             if let Some(value) = value {
                 status[name] = json!(value);
             }
         }
-        let run = Run::of(system, task);
+        let run = RunView::of(system, task);
         json!({
             "apiVersion": API_VERSION,
             "kind": "ToolApproval",
@@ -154,82 +154,86 @@ impl Approval {
     }
 }
 
-pub(super) async fn answer(clerk: &Clerk<'_>, path: &[&str], body: Result<Bytes, Fault>) -> Result<Response, Error> {
-    let method = &clerk.head.method;
+pub(super) async fn answer(
+    context: &ResourcesContext<'_>,
+    path: &[&str],
+    body: Result<Bytes, Fault>,
+) -> Result<Response, Error> {
+    let method = &context.head.method;
     let get = method == Method::GET || method == Method::HEAD;
     match path {
         [] if get => {
-            clerk.may_read()?;
-            list(clerk).await
+            context.may_read()?;
+            list(context).await
         }
         [] => Err(Error::method("GET, HEAD")),
         [name] if get => {
-            clerk.may_read()?;
-            let (found, approval) = find(clerk, name).await?;
+            context.may_read()?;
+            let (found, approval) = find(context, name).await?;
             Ok(super::json(approval.shown(&found.system, &found.task).to_string()))
         }
         [_] => Err(Error::method("GET, HEAD")),
         [name, verb @ ("approve" | "deny")] if method == Method::POST => {
-            clerk.may_run()?;
-            let text = clerk.text(&body)?;
-            decide(clerk, name, *verb == "approve", if text.trim().is_empty() { "{}" } else { &text }).await
+            context.may_run()?;
+            let text = context.text(&body)?;
+            decide(context, name, *verb == "approve", if text.trim().is_empty() { "{}" } else { &text }).await
         }
         [_, "approve" | "deny"] => Err(Error::method("POST")),
         [_, ..] => Err(Error::missing("there is nothing at this address")),
     }
 }
 
-async fn list(clerk: &Clerk<'_>) -> Result<Response, Error> {
-    let runs = Runs::of(clerk, &tasks::reads())?;
-    let server = clerk.server;
+async fn list(context: &ResourcesContext<'_>) -> Result<Response, Error> {
+    let runs = RunScopes::of(context, &tasks::reads())?;
+    let server = context.server;
     let mut found = runs.in_state(server, Some(State::InputRequired), WAITING).await.map_err(Error::of)?;
     let recent = runs.in_state(server, None, RECENT).await.map_err(Error::of)?;
     found.extend(recent.into_iter().filter(|(_, task)| task.state() != State::InputRequired));
-    let after = clerk.wanted.after.as_deref();
+    let after = context.query.after.as_deref();
     let mut items: Vec<(String, Value)> = Vec::new();
     for (system, task) in &found {
         items.extend(all(task).iter().map(|one| (one.name.clone(), one.shown(system, task))));
     }
-    // By name, so that pages fit together while runs go on.
+    // Sorted by name, so that pages stay consistent while runs go on.
     items.sort_by(|(a, _), (b, _)| a.cmp(b));
     items.retain(|(name, _)| after.is_none_or(|after| name.as_str() > after));
-    let limit = clerk.wanted.limit();
+    let limit = context.query.limit();
     let next = items.get(limit).and_then(|_| items.get(limit - 1)).map(|(name, _)| name.clone());
     let page = items.into_iter().take(limit).map(|(_, item)| item.to_string()).collect();
     Ok(super::listed("ToolApproval", None, page, next.as_deref()))
 }
 
-async fn find(clerk: &Clerk<'_>, name: &str) -> Result<(Found, Approval), Error> {
+async fn find(context: &ResourcesContext<'_>, name: &str) -> Result<(FoundRun, Approval), Error> {
     let missing = || Error::missing(format!("there is no ToolApproval {name:?}; see GET /orloj/v1/tool-approvals"));
     let (task, _) = name.rsplit_once('-').ok_or_else(missing)?;
-    let found = tasks::find(clerk, task).await.map_err(|_| missing())?;
+    let found = tasks::find(context, task).await.map_err(|_| missing())?;
     let approval = all(&found.task).into_iter().find(|one| one.name == *name).ok_or_else(missing)?;
     Ok((found, approval))
 }
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct Said {
+struct Decision {
     reason: Option<String>,
-    /// Who decided, where that is not who calls.
+    /// The person who decided. Default: the caller.
     #[serde(alias = "decidedBy")]
     decided_by: Option<String>,
 }
 
-async fn decide(clerk: &Clerk<'_>, name: &str, approves: bool, text: &str) -> Result<Response, Error> {
-    let said: Said = document::read(text).map_err(|wrong| Error::wrong(vec![wrong]))?;
+async fn decide(context: &ResourcesContext<'_>, name: &str, approves: bool, text: &str) -> Result<Response, Error> {
+    let said: Decision = document::read(text).map_err(|wrong| Error::wrong(vec![wrong]))?;
     for (field, value) in [("reason", &said.reason), ("decided_by", &said.decided_by)] {
         if value.as_ref().is_some_and(|value| value.len() > REASON_BYTES) {
             return Err(Error::wrong(vec![format!("{field}: is longer than {REASON_BYTES} bytes")]));
         }
     }
-    let (found, approval) = find(clerk, name).await?;
+    let (found, approval) = find(context, name).await?;
     let over =
         |phase: Phase| Error::conflict(format!("ToolApproval {name:?} is {} already; nothing changed", phase.name()));
     if approval.phase != Phase::Pending {
         return Err(over(approval.phase));
     }
-    let by = said.decided_by.unwrap_or_else(|| clerk.caller.name.to_string());
+    let by = said.decided_by.unwrap_or_else(|| context.caller.name.to_string());
     let decision = if approves { "approve" } else { "deny" };
     let mut data = json!({ "decision": decision, "decided_by": by });
     if let Some(reason) = &said.reason {
@@ -243,25 +247,25 @@ async fn decide(clerk: &Clerk<'_>, name: &str, approves: bool, text: &str) -> Re
         extensions: Vec::new(),
         references: Vec::new(),
     };
-    let Found { system, mut place, task } = found;
+    let FoundRun { system, mut scope, task } = found;
     let send = Send {
         task: Some(task.id.to_string()),
         wait: Wait::Exists,
         history: Some(0),
-        // Of two who decide at the same moment only one is heard.
+        // Of two concurrent decisions only one is accepted.
         idempotency: Some(Idempotency { key: format!("approval/{name}"), body: [0; 32] }),
         ..Send::new(message)
     };
     let call = Call::Send(Box::new(send.clone()));
-    let checked = clerk.desk.place(&clerk.caller, &system, &call, model::Ids::default()).map_err(Error::of)?;
-    place.ids = checked.ids;
-    match clerk.desk.visibility(&system) {
-        // Everybody's answers have one name, so that they meet.
-        Visibility::Tenant | Visibility::Systems => place.caller.name = "orloj-approvals".into(),
+    let checked = context.systems.scope(&context.caller, &system, &call, model::Ids::default()).map_err(Error::of)?;
+    scope.ids = checked.ids;
+    match context.systems.visibility(&system) {
+        // An idempotency key is one caller's: with one name for all callers, their decisions share the key.
+        Visibility::Tenant | Visibility::Systems => scope.caller.name = "orloj-approvals".into(),
         Visibility::Owner | Visibility::Parties => {}
     }
-    clerk.server.engine.send(&place, send).await.map_err(Error::of)?;
-    let (found, now) = find(clerk, name).await?;
+    context.server.engine.send(&scope, send).await.map_err(Error::of)?;
+    let (found, now) = find(context, name).await?;
     let wanted = if approves { Phase::Approved } else { Phase::Denied };
     if now.phase != wanted {
         return Err(over(now.phase));

@@ -1,11 +1,11 @@
-//! Errors of these endpoints: `{"error", "reason", "details"}` with the status of HTTP.
+//! Errors of the REST endpoints: an HTTP status, and `{"error", "reason", "details"}`.
 
 use crate::orloj::errors;
 use http::{HeaderValue, StatusCode};
 use model::{Fault, Kind};
 use serde_json::json;
 
-use super::Refusal;
+use crate::resources::registry;
 use web::response::Rejection;
 
 #[derive(Debug)]
@@ -13,7 +13,7 @@ pub(super) struct Error {
     status: StatusCode,
     reason: &'static str,
     pub(super) message: String,
-    /// Everything that is wrong, each with its path.
+    /// All mistakes, each with its path.
     details: Vec<String>,
     allow: Option<&'static str>,
     retry_after_s: Option<u32>,
@@ -49,24 +49,24 @@ impl Error {
         Error { allow: Some(allow), ..Error::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message) }
     }
 
-    /// Too many requests of one address.
+    /// The rate limit of an address is exceeded.
     pub(super) fn paced(error: &errors::Error) -> Error {
         let no = Error::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", error.message.clone());
         Error { retry_after_s: error.retry_after_s, ..no }
     }
 
-    pub(super) fn refused(refusal: Refusal) -> Error {
+    pub(super) fn of_registry(error: registry::Error) -> Error {
         let conflict = |reason, says| Error::new(StatusCode::CONFLICT, reason, says);
-        match refusal {
-            Refusal::Missing(says) => Error::missing(says),
-            Refusal::Exists(says) => conflict("AlreadyExists", says),
-            Refusal::Stale(says) => conflict("Conflict", says),
-            Refusal::InUse(says) => conflict("InUse", says),
-            Refusal::Configured(says) => conflict("Configured", says),
-            Refusal::Full(says) => conflict("LimitReached", says),
-            Refusal::NotAllowed(says) => Error::new(StatusCode::FORBIDDEN, "Forbidden", says),
-            Refusal::Wrong(wrong) => Error::wrong(wrong),
-            Refusal::Fault(fault) => Error::of(fault),
+        match error {
+            registry::Error::Missing(says) => Error::missing(says),
+            registry::Error::Exists(says) => conflict("AlreadyExists", says),
+            registry::Error::Stale(says) => conflict("Conflict", says),
+            registry::Error::InUse(says) => conflict("InUse", says),
+            registry::Error::Configured(says) => conflict("Configured", says),
+            registry::Error::Full(says) => conflict("LimitReached", says),
+            registry::Error::NotAllowed(says) => Error::new(StatusCode::FORBIDDEN, "Forbidden", says),
+            registry::Error::Wrong(wrong) => Error::wrong(wrong),
+            registry::Error::Fault(fault) => Error::of(fault),
         }
     }
 

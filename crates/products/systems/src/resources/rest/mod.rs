@@ -1,8 +1,12 @@
-//! Orloj's resources over REST: systems and agents ([`crate::resources`]), and under its own mount runs of systems
-//! (`tasks`) and what they wait for (`approvals`).
+//! Orloj's REST endpoints: systems and agents, and below `/orloj` also runs (`tasks`) and approvals.
 //!
-//! Who may read them and who may change them is decided here, before anything is looked at. A token that is bound to some
-//! systems calls those and has nothing to look for here.
+//! Access is checked first: `reader`, `writer` or `admin` must be among the scopes of the caller. A token that is bound to
+//! systems has none of these, so that it cannot be used here.
+//!
+//! * `tasks`: runs of systems
+//! * `approvals`: questions of runs, and their decisions
+//! * `watch`: watches as server-sent events
+//! * `error`: errors in the product's form
 
 mod approvals;
 mod error;
@@ -21,27 +25,29 @@ use model::{Caller, Fault};
 
 use error::Error;
 
-use crate::orloj::endpoint::{Desk, signed};
-use crate::resources::{Document, Refusal, Resource, Selector, Shelf, Sort, Verb, Write, document};
+use crate::orloj::endpoint::{SystemsContext, signed};
+use crate::resources::{
+    ChangeOutcome, Resource, ResourceDocument, ResourceKind, ResourceRegistry, ResourceWrite, Selector, document,
+};
 use gateway::front::RequestLog;
 use gateway::{Server, callers};
 use web::body::Response;
 use web::headers::check_media_type;
 use web::response::private_json;
 
-/// Of a list.
+/// The length of a page, by default and at most.
 const PAGE: usize = 100;
 const PAGE_MOST: usize = 500;
 
-/// What an address is about.
+/// The collection of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Collection {
-    Resources(Sort),
+    Resources(ResourceKind),
     Tasks,
     Approvals,
 }
 
-/// `rest` is what follows the collection's own address.
+/// Answers a request. `rest` is the path below the collection.
 pub(crate) async fn answer(
     server: &Arc<Server>,
     collection: Collection,
@@ -57,7 +63,7 @@ pub(crate) async fn answer(
     }
 }
 
-/// Says no before anything is read.
+/// Refuses a request whose body was not read.
 pub(crate) fn turned_away(fault: &Fault, log: &mut RequestLog) -> Response {
     (log.operation, log.dialect) = ("resources", orloj::NAME);
     signed(Error::of_fault(fault).rejection().respond(log))
@@ -71,25 +77,25 @@ async fn call(
     body: Result<Bytes, Fault>,
     log: &mut RequestLog,
 ) -> Result<Response, Error> {
-    let desk = Desk::open(server, None, head, log).map_err(|error| Error::paced(&error))?;
-    let caller = desk.identified(log).await.map_err(Error::of)?;
-    let Some(shelf) = desk.orloj.resources.as_ref() else {
+    let systems = SystemsContext::open(server, None, head, log).map_err(|error| Error::paced(&error))?;
+    let caller = systems.identified(log).await.map_err(Error::of)?;
+    let Some(registry) = systems.settings.resources.as_ref() else {
         return Err(Error::new(StatusCode::NOT_FOUND, "NotFound", "this server keeps no resources"));
     };
-    let wanted = Wanted::read(head.uri.query().unwrap_or_default())?;
-    let clerk = Clerk { server, desk, shelf, caller, wanted, head, address: log.address };
+    let query = ResourceQuery::read(head.uri.query().unwrap_or_default())?;
+    let context = ResourcesContext { server, systems, registry, caller, query, head, address: log.address };
     let rest = query::decode_segment(rest.trim_end_matches('/')).map_err(Error::of)?;
     let path: Vec<&str> = rest.split('/').skip(1).collect();
     match collection {
-        Collection::Resources(sort) => clerk.resources(sort, &path, body).await,
-        Collection::Tasks => tasks::answer(&clerk, &path, body).await,
-        Collection::Approvals => approvals::answer(&clerk, &path, body).await,
+        Collection::Resources(kind) => context.resources(kind, &path, body).await,
+        Collection::Tasks => tasks::answer(&context, &path, body).await,
+        Collection::Approvals => approvals::answer(&context, &path, body).await,
     }
 }
 
-/// What a query asks for.
+/// The query of a request.
 #[derive(Debug, Default)]
-struct Wanted {
+struct ResourceQuery {
     namespace: Option<String>,
     selector: Selector,
     limit: Option<usize>,
@@ -97,28 +103,28 @@ struct Wanted {
     version: Option<String>,
 }
 
-impl Wanted {
-    fn read(text: &str) -> Result<Wanted, Error> {
-        let mut wanted = Wanted::default();
+impl ResourceQuery {
+    fn read(text: &str) -> Result<ResourceQuery, Error> {
+        let mut read = ResourceQuery::default();
         for pair in query::pairs(text) {
             let (name, value) = pair.map_err(Error::of)?;
             let value = value.into_owned();
             match &*name {
-                "namespace" => wanted.namespace = Some(value).filter(|value| !value.is_empty()),
+                "namespace" => read.namespace = Some(value).filter(|value| !value.is_empty()),
                 "labelSelector" => {
-                    wanted.selector = Selector::parse(&value).map_err(|says| Error::wrong(vec![says]))?;
+                    read.selector = Selector::parse(&value).map_err(|says| Error::wrong(vec![says]))?;
                 }
                 "limit" => {
                     let limit = value.parse().ok().filter(|limit| (1..=PAGE_MOST).contains(limit));
                     let says = || Error::wrong(vec![format!("limit: write a number from 1 to {PAGE_MOST}")]);
-                    wanted.limit = Some(limit.ok_or_else(says)?);
+                    read.limit = Some(limit.ok_or_else(says)?);
                 }
-                "after" | "continue" => wanted.after = Some(value).filter(|value| !value.is_empty()),
-                "resourceVersion" => wanted.version = Some(value).filter(|value| !value.is_empty()),
+                "after" | "continue" => read.after = Some(value).filter(|value| !value.is_empty()),
+                "resourceVersion" => read.version = Some(value).filter(|value| !value.is_empty()),
                 _ => {}
             }
         }
-        Ok(wanted)
+        Ok(read)
     }
 
     fn limit(&self) -> usize {
@@ -130,34 +136,34 @@ impl Wanted {
     }
 }
 
-/// Where one request is dealt with.
-struct Clerk<'a> {
+/// One request to the REST endpoints.
+struct ResourcesContext<'a> {
     server: &'a Arc<Server>,
-    desk: Desk<'a>,
-    shelf: &'a Shelf,
+    systems: SystemsContext<'a>,
+    registry: &'a ResourceRegistry,
     caller: Arc<Caller>,
-    wanted: Wanted,
+    query: ResourceQuery,
     head: &'a request::Parts,
     address: IpAddr,
 }
 
-/// The scopes that are good here; a credential without scopes is good for everything.
+/// The scopes for each kind of access. A credential without scopes has all of them.
 const READERS: &[&str] = &["reader", "writer", "admin"];
 const WRITERS: &[&str] = &["writer", "admin"];
 const ADMINS: &[&str] = &["admin"];
 
-impl Clerk<'_> {
-    /// Whoever looks.
+impl ResourcesContext<'_> {
+    /// Access to read.
     fn may_read(&self) -> Result<(), Error> {
         self.may(READERS, "reader")
     }
 
-    /// Whoever has systems run, or answers for them.
+    /// Access to start runs and to decide approvals.
     fn may_run(&self) -> Result<(), Error> {
         self.may(WRITERS, "writer")
     }
 
-    /// Whoever changes what is served. That is never open, not even where everything else is: it is a way to run things.
+    /// Access to change resources. It always requires a credential, because a resource can start programs.
     fn may_change(&self) -> Result<(), Error> {
         if !self.caller.authenticated {
             return Err(Error::unauthenticated(
@@ -166,7 +172,7 @@ impl Clerk<'_> {
                  beside the server's data folder",
             ));
         }
-        // A token of an issuer is good for everything if it says nothing; for this it has to say so.
+        // Without scopes a token of an issuer has all other access, but not this one.
         if self.caller.scopes.is_empty() && callers::is_token(&self.caller.name) {
             return Err(forbidden("admin"));
         }
@@ -176,7 +182,7 @@ impl Clerk<'_> {
     fn may(&self, scopes: &[&str], least: &str) -> Result<(), Error> {
         let caller = &self.caller;
         if !caller.authenticated {
-            if self.desk.asks_for_tokens() {
+            if self.systems.asks_for_tokens() {
                 return Err(Error::unauthenticated("send Authorization: Bearer <token>"));
             }
             return Ok(());
@@ -187,33 +193,38 @@ impl Clerk<'_> {
         Err(forbidden(least))
     }
 
-    async fn resources(&self, sort: Sort, path: &[&str], body: Result<Bytes, Fault>) -> Result<Response, Error> {
+    async fn resources(
+        &self,
+        kind: ResourceKind,
+        path: &[&str],
+        body: Result<Bytes, Fault>,
+    ) -> Result<Response, Error> {
         let method = &self.head.method;
         let get = method == Method::GET || method == Method::HEAD;
         match path {
             [] if get => {
                 self.may_read()?;
-                self.list(sort)
+                self.list(kind)
             }
             [] if method == Method::POST => {
                 self.may_change()?;
-                let document = Document::read(&self.text(&body)?, Some(sort)).map_err(Error::wrong)?;
-                let document = self.placed(document)?;
-                self.write(Write::Create(document)).await
+                let document = ResourceDocument::read(&self.text(&body)?, Some(kind)).map_err(Error::wrong)?;
+                let document = self.in_namespace(document)?;
+                self.write(ResourceWrite::Create(document)).await
             }
             [] => Err(Error::method("GET, HEAD, POST")),
             ["watch"] if get => {
                 self.may_read()?;
-                watch::resources(self, sort)
+                watch::resources(self, kind)
             }
             ["watch"] => Err(Error::method("GET, HEAD")),
             [name] if get => {
                 self.may_read()?;
-                self.get(sort, name)
+                self.get(kind, name)
             }
             [name] if method == Method::PUT => {
                 self.may_change()?;
-                let mut document = Document::read(&self.text(&body)?, Some(sort)).map_err(Error::wrong)?;
+                let mut document = ResourceDocument::read(&self.text(&body)?, Some(kind)).map_err(Error::wrong)?;
                 if document.name != *name {
                     let says = format!("metadata.name: is {:?}, but the address says {name:?}", document.name);
                     return Err(Error::wrong(vec![says]));
@@ -225,27 +236,27 @@ impl Clerk<'_> {
                     let says = "metadata.resourceVersion: is not the one of If-Match; send one of the two".to_owned();
                     return Err(Error::wrong(vec![says]));
                 }
-                document = self.placed(document)?;
-                self.write(Write::Update { document, expect }).await
+                document = self.in_namespace(document)?;
+                self.write(ResourceWrite::Update { document, expect }).await
             }
             [name] if method == Method::DELETE => {
                 self.may_change()?;
-                self.found(sort, name)?;
-                self.write(Write::Delete { sort, name: (*name).into(), expect: self.expected()? }).await
+                self.found(kind, name)?;
+                self.write(ResourceWrite::Delete { kind, name: (*name).into(), expect: self.expected()? }).await
             }
             [_] => Err(Error::method("GET, HEAD, PUT, DELETE")),
             [name, "status"] if get => {
                 self.may_read()?;
-                self.get(sort, name)
+                self.get(kind, name)
             }
             [_, "status"] => Err(Error::method("GET, HEAD")),
             [_, ..] => Err(Error::missing("there is nothing at this address")),
         }
     }
 
-    /// The namespace that the query names is the document's, too.
-    fn placed(&self, mut document: Document) -> Result<Document, Error> {
-        match (&document.namespace, &self.wanted.namespace) {
+    /// Sets the namespace of the query in the document; they must not differ.
+    fn in_namespace(&self, mut document: ResourceDocument) -> Result<ResourceDocument, Error> {
+        match (&document.namespace, &self.query.namespace) {
             (Some(own), Some(asked)) if own != asked => {
                 let says = format!("metadata.namespace: is {own:?}, but the query says {asked:?}");
                 return Err(Error::wrong(vec![says]));
@@ -263,43 +274,41 @@ impl Clerk<'_> {
         Ok(document)
     }
 
-    async fn write(&self, write: Write) -> Result<Response, Error> {
-        let (verb, resource) = self.shelf.ask(write, &self.caller.name).await.map_err(Error::refused)?;
-        let mut response = shown(&resource);
-        if verb == Verb::Created {
+    async fn write(&self, write: ResourceWrite) -> Result<Response, Error> {
+        let (outcome, resource) = self.registry.ask(write, &self.caller.name).await.map_err(Error::of_registry)?;
+        let mut response = resource_response(&resource);
+        if outcome == ChangeOutcome::Created {
             *response.status_mut() = StatusCode::CREATED;
         }
         Ok(response)
     }
 
-    fn found(&self, sort: Sort, name: &str) -> Result<Arc<Resource>, Error> {
-        let found = self.shelf.get(sort, name).filter(|found| self.wanted.admits_namespace(&found.namespace));
+    fn found(&self, kind: ResourceKind, name: &str) -> Result<Arc<Resource>, Error> {
+        let found = self.registry.get(kind, name).filter(|found| self.query.admits_namespace(&found.namespace));
         found.ok_or_else(|| {
-            Error::missing(format!("there is no {} {name:?}; see GET /v1/{}", sort.kind(), sort.plural()))
+            Error::missing(format!("there is no {} {name:?}; see GET /v1/{}", kind.name(), kind.plural()))
         })
     }
 
-    fn get(&self, sort: Sort, name: &str) -> Result<Response, Error> {
-        Ok(shown(&*self.found(sort, name)?))
+    fn get(&self, kind: ResourceKind, name: &str) -> Result<Response, Error> {
+        Ok(resource_response(&*self.found(kind, name)?))
     }
 
-    fn list(&self, sort: Sort) -> Result<Response, Error> {
-        let (all, version) = self.shelf.list(sort);
-        let limit = self.wanted.limit();
-        let after = self.wanted.after.as_deref().unwrap_or_default();
+    fn list(&self, kind: ResourceKind) -> Result<Response, Error> {
+        let (all, version) = self.registry.list(kind);
+        let limit = self.query.limit();
+        let after = self.query.after.as_deref().unwrap_or_default();
         let mut wanted = all.iter().filter(|one| {
-            &*one.name > after
-                && self.wanted.admits_namespace(&one.namespace)
-                && self.wanted.selector.admits(&one.labels)
+            &*one.name > after && self.query.admits_namespace(&one.namespace) && self.query.selector.admits(&one.labels)
         });
         let page: Vec<&Arc<Resource>> = wanted.by_ref().take(limit).collect();
         let more = wanted.next().is_some();
         let next = page.last().filter(|_| more).map(|last| last.name.to_string());
-        let items = page.iter().map(|one| one.shown()).collect();
-        Ok(listed(sort.kind(), Some(&version), items, next.as_deref()))
+        let items = page.iter().map(|one| one.to_json()).collect();
+        Ok(listed(kind.name(), Some(&version), items, next.as_deref()))
     }
 
-    /// The version that `If-Match` names: one, or any.
+    /// The version in `If-Match`; `None` without one, and for `*`.
     fn expected(&self) -> Result<Option<u64>, Error> {
         let Some(value) = self.head.headers.get(IF_MATCH) else { return Ok(None) };
         let text = value.to_str().unwrap_or("?").trim();
@@ -330,16 +339,16 @@ fn forbidden(least: &str) -> Error {
     Error::new(StatusCode::FORBIDDEN, "Forbidden", says)
 }
 
-/// A resource as an answer.
-fn shown(resource: &Resource) -> Response {
-    let mut response = json(resource.shown());
+/// The response with a resource.
+fn resource_response(resource: &Resource) -> Response {
+    let mut response = json(resource.to_json());
     if let Ok(tag) = HeaderValue::from_str(&format!("\"{}\"", resource.revision)) {
         response.headers_mut().insert(ETAG, tag);
     }
     response
 }
 
-/// A page of a list; `items` are JSON already.
+/// The response with a page of a list. `items` are JSON texts.
 fn listed(kind: &str, version: Option<&str>, items: Vec<String>, next: Option<&str>) -> Response {
     let mut metadata = serde_json::Map::new();
     if let Some(version) = version {
@@ -358,7 +367,7 @@ fn listed(kind: &str, version: Option<&str>, items: Vec<String>, next: Option<&s
     ))
 }
 
-/// Not for caches: an answer depends on the caller and the time.
+/// A JSON response that caches do not store, because it depends on the caller and the time.
 fn json(text: String) -> Response {
     private_json(StatusCode::OK, text)
 }

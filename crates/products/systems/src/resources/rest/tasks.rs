@@ -1,10 +1,10 @@
-//! Orloj's `Task`: one run of a system. It is a task as any other, shown in the product's form; its name is the id it was
-//! made with, or the one that is made of a caller's, or its own.
+//! Orloj's `Task`: one run of a system, which is the view of a task in the product's form. Its name is the one it was created
+//! with, the one derived from the caller's id, or the task's own id.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::orloj::{self, Address};
+use crate::orloj::{self, SystemAddress};
 use bytes::Bytes;
 use engine::SendAnswer;
 use http::{Method, StatusCode};
@@ -16,57 +16,61 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::error::Error;
-use super::{Clerk, watch};
-use crate::OrlojSystem;
+use super::{ResourcesContext, watch};
+use crate::ExposedSystem;
 use crate::orloj::endpoint::{MOUNT, NAMES};
-use crate::resources::{ANNOTATION_BYTES, API_VERSION, LABEL_BYTES, Resource, Sort, document};
+use crate::resources::{ANNOTATION_BYTES, API_VERSION, LABEL_BYTES, Resource, ResourceKind, document};
 use gateway::Server;
 use web::body::{Response, ResponseBody};
 
-/// The member of a message's metadata in which a run's own is kept, and that of the steps of a system.
+/// The metadata members of a message with the data of a run, and with a step of a run. Stored.
 const OWN: &str = "https://rialto.dev/ext/orloj/v1";
 pub(super) const STEP: &str = "https://rialto.dev/ext/system/v1";
-/// Of a page of tasks, as the engine reads them.
+/// The length of a page of tasks from the engine.
 const PAGE: u32 = 100;
-/// Messages shown of one run.
+/// The most messages or log lines shown of one run.
 const MESSAGES: usize = 1_000;
 
-pub(super) async fn answer(clerk: &Clerk<'_>, path: &[&str], body: Result<Bytes, Fault>) -> Result<Response, Error> {
-    let method = &clerk.head.method;
+pub(super) async fn answer(
+    context: &ResourcesContext<'_>,
+    path: &[&str],
+    body: Result<Bytes, Fault>,
+) -> Result<Response, Error> {
+    let method = &context.head.method;
     let get = method == Method::GET || method == Method::HEAD;
     match path {
         [] if get => {
-            clerk.may_read()?;
-            list(clerk).await
+            context.may_read()?;
+            list(context).await
         }
         [] if method == Method::POST => {
-            clerk.may_run()?;
-            create(clerk, &clerk.text(&body)?).await
+            context.may_run()?;
+            create(context, &context.text(&body)?).await
         }
         [] => Err(Error::method("GET, HEAD, POST")),
         ["watch"] if get => {
-            clerk.may_read()?;
-            watch::runs(clerk, Runs::of(clerk, &reads())?).await
+            context.may_read()?;
+            watch::runs(context, RunScopes::of(context, &reads())?).await
         }
         ["watch"] => Err(Error::method("GET, HEAD")),
         [name] | [name, "status"] if get => {
-            clerk.may_read()?;
-            let found = find(clerk, name).await?;
-            Ok(super::json(Run::of(&found.system, &found.task).shown(&found.task, true).to_string()))
+            context.may_read()?;
+            let found = find(context, name).await?;
+            Ok(super::json(RunView::of(&found.system, &found.task).shown(&found.task, true).to_string()))
         }
         [name] if method == Method::DELETE => {
-            clerk.may_run()?;
-            delete(clerk, name).await
+            context.may_run()?;
+            delete(context, name).await
         }
         [_] => Err(Error::method("GET, HEAD, DELETE")),
         [name, "messages"] if get => {
-            clerk.may_read()?;
-            let found = find(clerk, name).await?;
+            context.may_read()?;
+            let found = find(context, name).await?;
             Ok(super::json(json!({ "items": messages(&found.task) }).to_string()))
         }
         [name, "logs"] if get => {
-            clerk.may_read()?;
-            let found = find(clerk, name).await?;
+            context.may_read()?;
+            let found = find(context, name).await?;
             Ok(super::json(json!({ "items": logs(&found.task) }).to_string()))
         }
         [_, "status" | "messages" | "logs"] => Err(Error::method("GET, HEAD")),
@@ -74,58 +78,58 @@ pub(super) async fn answer(clerk: &Clerk<'_>, path: &[&str], body: Result<Bytes,
     }
 }
 
-/// A call that only reads, for whoever asks whether it may be made.
+/// A call that only reads, to check access with.
 pub(super) fn reads() -> Call {
     Call::List(List::default())
 }
 
-/// The systems whose runs a caller sees, with the places to see them from.
-pub(super) struct Runs(Vec<(OrlojSystem, CallScope)>);
+/// The systems whose runs a caller may access, with the scope of the call at each.
+pub(super) struct RunScopes(Vec<(ExposedSystem, CallScope)>);
 
-impl Runs {
+impl RunScopes {
     /// Every system of the namespace for which the caller may make this call.
-    pub(super) fn of(clerk: &Clerk<'_>, call: &Call) -> Result<Runs, Error> {
-        let (systems, _) = clerk.shelf.list(Sort::AgentSystem);
+    pub(super) fn of(context: &ResourcesContext<'_>, call: &Call) -> Result<RunScopes, Error> {
+        let (systems, _) = context.registry.list(ResourceKind::AgentSystem);
         let systems = systems
             .iter()
-            .filter(|system| system.trouble.is_none() && clerk.wanted.admits_namespace(&system.namespace));
+            .filter(|system| system.trouble.is_none() && context.query.admits_namespace(&system.namespace));
         let mut all = Vec::new();
         for system in systems {
-            let system = as_called(system);
-            if let Ok(place) = clerk.desk.place(&clerk.caller, &system, call, Ids::default()) {
-                all.push((system, place));
+            let system = exposed(system);
+            if let Ok(scope) = context.systems.scope(&context.caller, &system, call, Ids::default()) {
+                all.push((system, scope));
             }
         }
-        Ok(Runs(all))
+        Ok(RunScopes(all))
     }
 
-    /// The runs whose status is from `since` on, newest first, at most so many.
+    /// The runs whose status has changed since `since`, newest first, at most `most`.
     pub(super) async fn changed(
         &self,
         server: &Server,
         since: Option<Time>,
         most: usize,
-    ) -> Result<Vec<(OrlojSystem, Arc<Task>)>, Fault> {
+    ) -> Result<Vec<(ExposedSystem, Arc<Task>)>, Fault> {
         self.gather(server, List { since, ..List::default() }, most).await
     }
 
-    /// The runs in a state, newest first, at most so many.
+    /// The runs in a state, newest first, at most `most`.
     pub(super) async fn in_state(
         &self,
         server: &Server,
         state: Option<State>,
         most: usize,
-    ) -> Result<Vec<(OrlojSystem, Arc<Task>)>, Fault> {
+    ) -> Result<Vec<(ExposedSystem, Arc<Task>)>, Fault> {
         self.gather(server, List { state, ..List::default() }, most).await
     }
 
-    async fn gather(&self, server: &Server, list: List, most: usize) -> Result<Vec<(OrlojSystem, Arc<Task>)>, Fault> {
-        let mut all: Vec<(OrlojSystem, Arc<Task>)> = Vec::new();
-        for (system, place) in &self.0 {
+    async fn gather(&self, server: &Server, list: List, most: usize) -> Result<Vec<(ExposedSystem, Arc<Task>)>, Fault> {
+        let mut all: Vec<(ExposedSystem, Arc<Task>)> = Vec::new();
+        for (system, scope) in &self.0 {
             let mut list = List { page_size: Some(PAGE), ..list.clone() };
             let mut of_system = 0;
             while of_system < most {
-                let page = server.engine.list(place, &list).await?;
+                let page = server.engine.list(scope, &list).await?;
                 of_system += page.tasks.len();
                 all.extend(page.tasks.into_iter().map(|task| (system.clone(), task)));
                 if page.next_page_token.is_empty() {
@@ -140,29 +144,29 @@ impl Runs {
     }
 }
 
-/// A system as the endpoints know it.
-fn as_called(system: &Resource) -> OrlojSystem {
+/// The system of a resource, in the form of the endpoints.
+fn exposed(system: &Resource) -> ExposedSystem {
     let spec = system.spec.to_value();
     let a2a = &spec["a2a"];
     let public = a2a["enabled"] == true && a2a["auth"] == "public";
-    OrlojSystem { name: system.name.clone(), namespace: system.namespace.clone(), public, agents: Vec::new() }
+    ExposedSystem { name: system.name.clone(), namespace: system.namespace.clone(), public, agents: Vec::new() }
 }
 
-/// A run, and where it was found.
-pub(super) struct Found {
-    pub(super) system: OrlojSystem,
-    pub(super) place: CallScope,
+/// A run, with its system and the scope in which it was found.
+pub(super) struct FoundRun {
+    pub(super) system: ExposedSystem,
+    pub(super) scope: CallScope,
     pub(super) task: Arc<Task>,
 }
 
-/// A run by its name, by the id its caller chose, or by its own id.
-pub(super) async fn find(clerk: &Clerk<'_>, name: &str) -> Result<Found, Error> {
+/// Finds a run by its name, by the id that its caller chose, or by its own id.
+pub(super) async fn find(context: &ResourcesContext<'_>, name: &str) -> Result<FoundRun, Error> {
     let call = Call::Get(Get { task: name.to_owned(), history: None });
-    for (system, mut place) in Runs::of(clerk, &call)?.0 {
+    for (system, mut scope) in RunScopes::of(context, &call)?.0 {
         for mount in [NAMES, MOUNT] {
-            place.mount = mount.into();
-            match clerk.server.engine.get(&place, name).await {
-                Ok(task) => return Ok(Found { system, place, task }),
+            scope.mount = mount.into();
+            match context.server.engine.get(&scope, name).await {
+                Ok(task) => return Ok(FoundRun { system, scope, task }),
                 Err(fault) if fault.kind == Kind::TaskNotFound => {}
                 Err(fault) => return Err(Error::of(fault)),
             }
@@ -171,8 +175,8 @@ pub(super) async fn find(clerk: &Clerk<'_>, name: &str) -> Result<Found, Error> 
     Err(Error::missing(format!("there is no Task {name:?}; see GET /orloj/v1/tasks")))
 }
 
-/// A run as the product shows it.
-pub(super) struct Run {
+/// A run in the product's form.
+pub(super) struct RunView {
     name: String,
     system: Arc<str>,
     namespace: Arc<str>,
@@ -181,14 +185,14 @@ pub(super) struct Run {
     input: Value,
 }
 
-impl Run {
-    pub(super) fn of(system: &OrlojSystem, task: &Task) -> Run {
+impl RunView {
+    pub(super) fn of(system: &ExposedSystem, task: &Task) -> RunView {
         let first = task.history.iter().find(|message| message.role == Role::User);
         let own = first.and_then(|message| message.metadata.as_ref()).map(Json::to_value).unwrap_or_default();
         let own = &own[OWN];
         let texts = |name: &str| BTreeMap::<String, String>::deserialize(&own[name]).unwrap_or_default();
         let (mut labels, mut annotations) = (texts("labels"), texts("annotations"));
-        let address = Address { namespace: &system.namespace, name: &system.name };
+        let address = SystemAddress { namespace: &system.namespace, name: &system.name };
         let name = match task.alias.as_deref() {
             Some(alias) if own["name"] == alias => alias.to_owned(),
             Some(alias) if *task.dialect == *orloj::NAME => {
@@ -203,14 +207,14 @@ impl Run {
         }
         let prompt = || first.map(|message| json!({ "prompt": message.text() })).unwrap_or_else(|| json!({}));
         let input = if own["input"].is_object() { own["input"].clone() } else { prompt() };
-        Run { name, system: system.name.clone(), namespace: system.namespace.clone(), labels, annotations, input }
+        RunView { name, system: system.name.clone(), namespace: system.namespace.clone(), labels, annotations, input }
     }
 
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    /// `whole` with what came of it.
+    /// The document of the run; with `whole`, including its output.
     pub(super) fn shown(&self, task: &Task, whole: bool) -> Value {
         let mut metadata = json!({
             "name": self.name,
@@ -269,7 +273,7 @@ impl Run {
     }
 }
 
-/// Texts and data as one text; files are at the task's own endpoints.
+/// Text and data parts as one text. Files are left out.
 fn text_of(parts: &[Part]) -> String {
     let text = |part: &Part| match &part.content {
         Content::Text(text) => Some(text.to_string()),
@@ -279,7 +283,7 @@ fn text_of(parts: &[Part]) -> String {
     parts.iter().filter_map(text).collect::<Vec<_>>().join("\n")
 }
 
-/// Where a run stands, in the product's words. A node that was tried again and failed every time is a dead letter.
+/// The phase of a run. A run that failed after retries of a node is a dead letter.
 fn phase(task: &Task) -> &'static str {
     match task.state() {
         State::Submitted => "Pending",
@@ -306,7 +310,7 @@ fn steps(task: &Task) -> impl Iterator<Item = Value> {
     said.filter_map(|message| step(message))
 }
 
-/// The step that a message tells of.
+/// The step in a message.
 pub(super) fn step(message: &Message) -> Option<Value> {
     let metadata = message.metadata.as_ref().filter(|json| json.text().contains(STEP))?;
     metadata.to_value().get(STEP).cloned()
@@ -341,10 +345,10 @@ fn logs(task: &Task) -> Vec<Value> {
     all[all.len().saturating_sub(MESSAGES)..].to_vec()
 }
 
-/// System by system, each newest first; `continue` says in which it goes on, and where.
-async fn list(clerk: &Clerk<'_>) -> Result<Response, Error> {
-    let limit = clerk.wanted.limit();
-    let (mut begin, mut token) = match clerk.wanted.after.as_deref() {
+/// Lists the runs system by system, newest first. `continue` has the next system and the page token in it.
+async fn list(context: &ResourcesContext<'_>) -> Result<Response, Error> {
+    let limit = context.query.limit();
+    let (mut begin, mut token) = match context.query.after.as_deref() {
         None => (None, None),
         Some(after) => match after.split_once('~') {
             Some((system, token)) => (Some(system.to_owned()), Some(token.to_owned()).filter(|t| !t.is_empty())),
@@ -354,8 +358,8 @@ async fn list(clerk: &Clerk<'_>) -> Result<Response, Error> {
         },
     };
     let (mut items, mut next) = (Vec::new(), None);
-    let runs = Runs::of(clerk, &reads())?;
-    for (system, place) in &runs.0 {
+    let runs = RunScopes::of(context, &reads())?;
+    for (system, scope) in &runs.0 {
         if begin.as_deref().is_some_and(|begin| &*system.name < begin) {
             continue;
         }
@@ -369,10 +373,10 @@ async fn list(clerk: &Clerk<'_>) -> Result<Response, Error> {
             }
             let page_size = u32::try_from(limit - items.len()).unwrap_or(PAGE).min(PAGE);
             let query = List { page_size: Some(page_size), page_token: token.take(), ..List::default() };
-            let page = clerk.server.engine.list(place, &query).await.map_err(Error::of)?;
+            let page = context.server.engine.list(scope, &query).await.map_err(Error::of)?;
             for task in &page.tasks {
-                let run = Run::of(system, task);
-                if clerk.wanted.selector.admits(&run.labels) {
+                let run = RunView::of(system, task);
+                if context.query.selector.admits(&run.labels) {
                     items.push(run.shown(task, false).to_string());
                 }
             }
@@ -390,21 +394,21 @@ async fn list(clerk: &Clerk<'_>) -> Result<Response, Error> {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct Written {
+struct SentTask {
     #[serde(default)]
     api_version: Option<String>,
     #[serde(default)]
     kind: Option<String>,
     #[serde(default)]
-    metadata: document::Metadata,
-    spec: Spec,
+    metadata: document::ResourceMetadata,
+    spec: TaskSpec,
     #[serde(default, rename = "status")]
     _status: Option<serde::de::IgnoredAny>,
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Spec {
+#[serde(deny_unknown_fields, expecting = "struct Spec")]
+struct TaskSpec {
     system: String,
     #[serde(default)]
     input: Map<String, Value>,
@@ -412,7 +416,7 @@ struct Spec {
     mode: Option<String>,
     #[serde(default)]
     max_turns: Option<u32>,
-    /// Kept by nobody: every run begins at once.
+    /// Accepted without effect: every run begins at once.
     #[serde(default, rename = "priority")]
     _priority: Option<serde::de::IgnoredAny>,
     #[serde(default)]
@@ -423,25 +427,25 @@ struct Spec {
     requirements: Option<Value>,
 }
 
-async fn create(clerk: &Clerk<'_>, text: &str) -> Result<Response, Error> {
-    let written: Written = document::read(text).map_err(|wrong| Error::wrong(vec![wrong]))?;
+async fn create(context: &ResourcesContext<'_>, text: &str) -> Result<Response, Error> {
+    let sent: SentTask = document::read(text).map_err(|wrong| Error::wrong(vec![wrong]))?;
     let mut wrong = Vec::new();
-    if written.api_version.as_deref().is_some_and(|version| version != API_VERSION) {
+    if sent.api_version.as_deref().is_some_and(|version| version != API_VERSION) {
         wrong.push(format!("apiVersion: write {API_VERSION}"));
     }
-    if written.kind.as_deref().is_some_and(|kind| kind != "Task") {
+    if sent.kind.as_deref().is_some_and(|kind| kind != "Task") {
         wrong.push("kind: this address is for kind Task".to_owned());
     }
-    let name = written.metadata.name.clone().unwrap_or_else(|| format!("task-{}", uuid::Uuid::now_v7().simple()));
+    let name = sent.metadata.name.clone().unwrap_or_else(|| format!("task-{}", uuid::Uuid::now_v7().simple()));
     document::check_name("metadata.name", &name, &mut wrong);
     if name == "watch" {
         wrong.push("metadata.name: \"watch\" is an address; choose another".to_owned());
     }
-    let labels = written.metadata.labels.unwrap_or_default();
-    let annotations = written.metadata.annotations.unwrap_or_default();
+    let labels = sent.metadata.labels.unwrap_or_default();
+    let annotations = sent.metadata.annotations.unwrap_or_default();
     document::check_texts("metadata.labels", &labels, LABEL_BYTES, &mut wrong);
     document::check_texts("metadata.annotations", &annotations, ANNOTATION_BYTES, &mut wrong);
-    let spec = written.spec;
+    let spec = sent.spec;
     match spec.mode.as_deref() {
         None | Some("run") => {}
         Some(mode) => wrong.push(format!("spec.mode: {mode:?} is not there; leave it out, every Task is a run")),
@@ -464,12 +468,12 @@ async fn create(clerk: &Clerk<'_>, text: &str) -> Result<Response, Error> {
     if !wrong.is_empty() {
         return Err(Error::wrong(wrong));
     }
-    let asked = written.metadata.namespace.as_deref().or(clerk.wanted.namespace.as_deref());
+    let asked = sent.metadata.namespace.as_deref().or(context.query.namespace.as_deref());
     let (in_namespace, target) = match spec.system.split_once('/') {
         Some((namespace, target)) => (Some(namespace), target),
         None => (asked, spec.system.as_str()),
     };
-    let found = clerk.shelf.get(Sort::AgentSystem, target);
+    let found = context.registry.get(ResourceKind::AgentSystem, target);
     let found = found.filter(|system| in_namespace.is_none_or(|namespace| *system.namespace == *namespace));
     let found = found.ok_or_else(|| {
         Error::wrong(vec![format!(
@@ -480,25 +484,25 @@ async fn create(clerk: &Clerk<'_>, text: &str) -> Result<Response, Error> {
     if let Some(trouble) = &found.trouble {
         return Err(Error::conflict(format!("AgentSystem {target:?} is not served now: {trouble}")));
     }
-    let system = as_called(&found);
-    if find(clerk, &name).await.is_ok() {
+    let system = exposed(&found);
+    if find(context, &name).await.is_ok() {
         return Err(taken(&name));
     }
-    let message = said(&name, &spec, &labels, &annotations);
+    let message = self::message(&name, &spec, &labels, &annotations);
     let send = Send { alias: Some(name.clone()), wait: Wait::Exists, history: Some(0), ..Send::new(message) };
-    let address = Address { namespace: &system.namespace, name: &system.name };
+    let address = SystemAddress { namespace: &system.namespace, name: &system.name };
     let ids =
         Ids { again: Again::Refuse, also: Some((NAMES.into(), address.task_name(&name).into())), ..Ids::default() };
     let call = Call::Send(Box::new(send.clone()));
-    let place = clerk.desk.place(&clerk.caller, &system, &call, ids).map_err(Error::of)?;
-    match clerk.server.engine.send(&place, send).await {
+    let scope = context.systems.scope(&context.caller, &system, &call, ids).map_err(Error::of)?;
+    match context.server.engine.send(&scope, send).await {
         Ok(SendAnswer::Task(task)) => {
-            let mut response = super::json(Run::of(&system, &task).shown(&task, true).to_string());
+            let mut response = super::json(RunView::of(&system, &task).shown(&task, true).to_string());
             *response.status_mut() = StatusCode::CREATED;
             Ok(response)
         }
         Ok(SendAnswer::Reply(_)) => Err(Error::of(Fault::internal("a system answered without a task"))),
-        // Somebody took the name a moment ago.
+        // Another request has used the name meanwhile.
         Err(fault) if fault.kind == Kind::InvalidParams && fault.field.as_deref() == Some("id") => Err(taken(&name)),
         Err(fault) => Err(Error::of(fault)),
     }
@@ -509,8 +513,13 @@ fn taken(name: &str) -> Error {
     Error::new(StatusCode::CONFLICT, "AlreadyExists", says)
 }
 
-/// What the system is told: the prompt as text, anything else as data.
-fn said(name: &str, spec: &Spec, labels: &BTreeMap<String, String>, annotations: &BTreeMap<String, String>) -> Message {
+/// The message to the system: the prompt as text, other input as data.
+fn message(
+    name: &str,
+    spec: &TaskSpec,
+    labels: &BTreeMap<String, String>,
+    annotations: &BTreeMap<String, String>,
+) -> Message {
     let mut rest = spec.input.clone();
     let prompt = match rest.remove("prompt") {
         Some(Value::String(prompt)) => Some(prompt),
@@ -534,23 +543,26 @@ fn said(name: &str, spec: &Spec, labels: &BTreeMap<String, String>, annotations:
     Message { id, role: Role::User, parts, metadata, extensions: Vec::new(), references: Vec::new() }
 }
 
-/// Cancels a run that goes on, and removes it.
-async fn delete(clerk: &Clerk<'_>, name: &str) -> Result<Response, Error> {
-    let Found { system, place, task } = find(clerk, name).await?;
+/// Cancels a run if it has not ended, and deletes it.
+async fn delete(context: &ResourcesContext<'_>, name: &str) -> Result<Response, Error> {
+    let FoundRun { system, scope, task } = find(context, name).await?;
     let id = task.id;
     let cancel = Cancel { task: id.to_string(), metadata: Some(Json::from_value(&json!({ "reason": "deleted" }))) };
-    // What is done to it must be allowed, too.
-    clerk.desk.place(&clerk.caller, &system, &Call::Cancel(cancel.clone()), Ids::default()).map_err(Error::of)?;
+    // The caller must be allowed to cancel, too.
+    context
+        .systems
+        .scope(&context.caller, &system, &Call::Cancel(cancel.clone()), Ids::default())
+        .map_err(Error::of)?;
     if !task.core.is_settled() {
-        match clerk.server.engine.cancel(&place, cancel).await {
+        match context.server.engine.cancel(&scope, cancel).await {
             Ok(_) => {}
-            // It ended by itself.
+            // It has ended meanwhile.
             Err(fault) if matches!(fault.kind, Kind::TaskNotCancelable | Kind::TaskNotFound) => {}
             Err(fault) => return Err(Error::of(fault)),
         }
     }
-    clerk.server.engine.purge(id).await.map_err(Error::of)?;
-    clerk.server.cache.forget(id);
+    context.server.engine.purge(id).await.map_err(Error::of)?;
+    context.server.cache.forget(id);
     let mut response = Response::new(ResponseBody::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
     Ok(response)

@@ -1,7 +1,8 @@
-//! Watching, as server-sent events: first what is there, then `ADDED`, `MODIFIED` and `DELETED`, each with the resource.
+//! Watches as server-sent events `ADDED`, `MODIFIED` and `DELETED`, each with the resource. A watch begins with all resources
+//! as `ADDED`.
 //!
-//! Systems and agents are followed as they change; who comes back with the id of an event hears what has happened since, or
-//! that it is too long ago (410, in a stream an event `ERROR`). Runs are looked at each second.
+//! Events of systems and agents are sent as they happen. A client that reconnects with the id of an event receives the later
+//! ones; if these are no longer kept, the answer is 410, and within a stream an event `ERROR`. Runs are polled each second.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -15,70 +16,74 @@ use http::header::CONNECTION;
 use model::{TaskId, Time};
 
 use super::error::Error;
-use super::tasks::{self, Runs};
-use super::{Clerk, Wanted};
-use crate::resources::Sort;
-use crate::resources::shelf::{Event, Happened, Watcher};
+use super::tasks::{self, RunScopes};
+use super::{ResourceQuery, ResourcesContext};
+use crate::resources::ResourceKind;
+use crate::resources::registry::{ResourceEvent, ResourceEventKind, ResourceWatcher};
 use gateway::Server;
 use web::body::Response;
 use web::concurrency::ConcurrencyPermit;
 use web::headers::{has_last_event_id, last_event_id};
 use web::sse::{EventSource, EventStream, Flow};
 
-/// How often runs are looked at.
+/// The pause between two polls of runs.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// So much earlier than the last look, for clocks that differ.
+/// A poll also reads runs that changed this long before the last one, because clocks differ.
 const OVERLAP_MS: i64 = 5_000;
-/// Runs that a watcher remembers.
+/// The most runs that a watcher keeps.
 const KNOWN: usize = 1_000;
-/// Of those, so many are asked for at each look whether they are still there.
+/// The number of these that each poll checks for deletion.
 const ASKED_FOR: usize = 20;
 
 const HEARTBEAT: &[u8] = b": heartbeat\n\n";
 const EXPIRED: &str =
     "what has happened since is not known any more; list again, and watch from the resourceVersion of that list";
 
-/// Follows the resources of a sort.
-pub(super) fn resources(clerk: &Clerk<'_>, sort: Sort) -> Result<Response, Error> {
-    let header = last_event_id(&clerk.head.headers).and_then(Result::ok);
-    let from = header.or(clerk.wanted.version.as_deref());
-    let seat = seat(clerk)?;
+/// Watches the resources of a kind.
+pub(super) fn resources(context: &ResourcesContext<'_>, kind: ResourceKind) -> Result<Response, Error> {
+    let header = last_event_id(&context.head.headers).and_then(Result::ok);
+    let from = header.or(context.query.version.as_deref());
+    let permit = permit(context)?;
     let full = || {
         Error::new(http::StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", "too many watch already; try again later")
     };
-    let watcher = clerk.shelf.watch(sort, from).map_err(|()| full())?.ok_or_else(|| Error::gone(EXPIRED))?;
-    let feed = Feed { watcher, wanted: Kept::of(&clerk.wanted) };
-    let heartbeat = Duration::from_millis(clerk.server.settings.heartbeat_ms);
+    let watcher = context.registry.watch(kind, from).map_err(|()| full())?.ok_or_else(|| Error::gone(EXPIRED))?;
+    let feed = ResourceFeed { watcher, filter: WatchFilter::of(&context.query) };
+    let heartbeat = Duration::from_millis(context.server.settings.heartbeat_ms);
     Ok(respond(
-        clerk,
-        EventStream::new(feed, clerk.server.metrics.streams.clone()).heartbeat(heartbeat, HEARTBEAT),
-        seat,
+        context,
+        EventStream::new(feed, context.server.metrics.streams.clone()).heartbeat(heartbeat, HEARTBEAT),
+        permit,
     ))
 }
 
-fn seat(clerk: &Clerk<'_>) -> Result<Option<ConcurrencyPermit>, Error> {
-    let throttle = clerk.server.throttle.as_ref();
-    let seat = throttle.map(|throttle| throttle.stream(&clerk.caller, clerk.address)).transpose();
-    Ok(seat.map_err(Error::of)?.flatten())
+fn permit(context: &ResourcesContext<'_>) -> Result<Option<ConcurrencyPermit>, Error> {
+    let throttle = context.server.throttle.as_ref();
+    let permit = throttle.map(|throttle| throttle.stream(&context.caller, context.address)).transpose();
+    Ok(permit.map_err(Error::of)?.flatten())
 }
 
-fn respond<S: EventSource>(clerk: &Clerk<'_>, stream: EventStream<S>, permit: Option<ConcurrencyPermit>) -> Response {
+fn respond<S: EventSource>(
+    context: &ResourcesContext<'_>,
+    stream: EventStream<S>,
+    permit: Option<ConcurrencyPermit>,
+) -> Response {
     let mut response = stream.permits([permit, None]).respond();
-    if clerk.head.version == Version::HTTP_11 {
+    if context.head.version == Version::HTTP_11 {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("keep-alive"));
     }
     response
 }
 
-/// What of a query goes on to count.
-struct Kept {
+/// The part of a query that filters events.
+struct WatchFilter {
     namespace: Option<String>,
     selector: crate::resources::Selector,
 }
 
-impl Kept {
-    fn of(wanted: &Wanted) -> Kept {
-        Kept { namespace: wanted.namespace.clone(), selector: wanted.selector.clone() }
+impl WatchFilter {
+    fn of(query: &ResourceQuery) -> WatchFilter {
+        WatchFilter { namespace: query.namespace.clone(), selector: query.selector.clone() }
     }
 
     fn admits(&self, namespace: &str, labels: &std::collections::BTreeMap<String, String>) -> bool {
@@ -86,27 +91,27 @@ impl Kept {
     }
 }
 
-struct Feed {
-    watcher: Watcher,
-    wanted: Kept,
+struct ResourceFeed {
+    watcher: ResourceWatcher,
+    filter: WatchFilter,
 }
 
-impl EventSource for Feed {
-    type Item = Event;
+impl EventSource for ResourceFeed {
+    type Item = ResourceEvent;
 
-    async fn next(&mut self) -> Option<Event> {
+    async fn next(&mut self) -> Option<ResourceEvent> {
         loop {
             let event = self.watcher.next().await?;
-            if self.wanted.admits(&event.resource.namespace, &event.resource.labels) {
+            if self.filter.admits(&event.resource.namespace, &event.resource.labels) {
                 return Some(event);
             }
         }
     }
 
-    async fn write(&mut self, piece: &mut Vec<u8>, event: Option<Event>) -> io::Result<Flow> {
+    async fn write(&mut self, piece: &mut Vec<u8>, event: Option<ResourceEvent>) -> io::Result<Flow> {
         match event {
             Some(event) => {
-                let frame = frame(Some(&event.token), name(event.happened), &event.resource.shown());
+                let frame = frame(Some(&event.token), name(event.happened), &event.resource.to_json());
                 piece.extend_from_slice(&frame);
                 Ok(Flow::Continues)
             }
@@ -119,47 +124,47 @@ impl EventSource for Feed {
     }
 }
 
-fn name(happened: Happened) -> &'static str {
+fn name(happened: ResourceEventKind) -> &'static str {
     match happened {
-        Happened::Added => "ADDED",
-        Happened::Modified => "MODIFIED",
-        Happened::Deleted => "DELETED",
+        ResourceEventKind::Added => "ADDED",
+        ResourceEventKind::Modified => "MODIFIED",
+        ResourceEventKind::Deleted => "DELETED",
     }
 }
 
-/// An event: its name is also its type, for readers who only see the data.
+/// A frame. The name of the event is also in the data, for clients that read only the data.
 fn frame(id: Option<&str>, what: &str, object: &str) -> Bytes {
     let id = id.map(|id| format!("id: {id}\n")).unwrap_or_default();
     format!("{id}event: {what}\ndata: {{\"type\":\"{what}\",\"object\":{object}}}\n\n").into()
 }
 
-/// Follows runs.
-pub(super) async fn runs(clerk: &Clerk<'_>, runs: Runs) -> Result<Response, Error> {
-    if clerk.wanted.version.is_some() || has_last_event_id(&clerk.head.headers) {
+/// Watches runs.
+pub(super) async fn runs(context: &ResourcesContext<'_>, runs: RunScopes) -> Result<Response, Error> {
+    if context.query.version.is_some() || has_last_event_id(&context.head.headers) {
         return Err(Error::gone(
             "runs cannot be watched from a version on; watch again without one, it begins with what is there",
         ));
     }
-    let seat = seat(clerk)?;
+    let permit = permit(context)?;
     let feed = RunFeed {
-        server: clerk.server.clone(),
+        server: context.server.clone(),
         runs,
-        wanted: Kept::of(&clerk.wanted),
+        filter: WatchFilter::of(&context.query),
         known: HashMap::new(),
         order: VecDeque::new(),
         ready: VecDeque::new(),
         since: None,
-        heartbeat: Duration::from_millis(clerk.server.settings.heartbeat_ms),
+        heartbeat: Duration::from_millis(context.server.settings.heartbeat_ms),
         said: tokio::time::Instant::now(),
     };
-    Ok(respond(clerk, EventStream::new(feed, clerk.server.metrics.streams.clone()), seat))
+    Ok(respond(context, EventStream::new(feed, context.server.metrics.streams.clone()), permit))
 }
 
 struct RunFeed {
     server: Arc<Server>,
-    runs: Runs,
-    wanted: Kept,
-    /// What was told of each run: the length of its log, and the run as it was shown.
+    runs: RunScopes,
+    filter: WatchFilter,
+    /// By run: the length of its log, and its document as it was last sent.
     known: HashMap<TaskId, (u64, String)>,
     order: VecDeque<TaskId>,
     ready: VecDeque<Bytes>,
@@ -168,7 +173,7 @@ struct RunFeed {
     said: tokio::time::Instant,
 }
 
-/// Runs are polled for, so that the heartbeat is the source's own: a look is never dropped half way.
+/// The source sends the heartbeats itself, so that the stream does not drop a poll half-way.
 impl EventSource for RunFeed {
     type Item = Bytes;
 
@@ -206,12 +211,12 @@ impl EventSource for RunFeed {
 }
 
 impl RunFeed {
-    /// Notes what is new since the last look.
+    /// Reads the changes since the last poll.
     async fn look(&mut self) -> Result<(), model::Fault> {
         let now = self.server.engine.now();
         let mut found = self.runs.changed(&self.server, self.since, KNOWN).await?;
         self.since = Some(Time(now.0 - OVERLAP_MS));
-        // Oldest first, as they happened.
+        // Oldest first.
         found.reverse();
         for (system, task) in found {
             let seq = task.seq().0;
@@ -220,8 +225,8 @@ impl RunFeed {
                 Some(_) => "MODIFIED",
                 None => "ADDED",
             };
-            let run = tasks::Run::of(&system, &task);
-            if !self.wanted.admits(&system.namespace, &run.labels) {
+            let run = tasks::RunView::of(&system, &task);
+            if !self.filter.admits(&system.namespace, &run.labels) {
                 continue;
             }
             let shown = run.shown(&task, false).to_string();
@@ -237,7 +242,7 @@ impl RunFeed {
         }
         for _ in 0..ASKED_FOR.min(self.order.len()) {
             let Some(task) = self.order.pop_front() else { break };
-            if self.server.engine.store().head(task).await.map_err(crate::resources::troubled)?.is_some() {
+            if self.server.engine.store().head(task).await.map_err(crate::resources::store_fault)?.is_some() {
                 self.order.push_back(task);
             } else if let Some((_, shown)) = self.known.remove(&task) {
                 self.ready.push_back(frame(None, "DELETED", &shown));

@@ -3,20 +3,20 @@
 use serde::Serialize;
 
 use crate::condition::Condition;
-use crate::graph::Graph;
+use crate::graph::SystemGraph;
 use crate::spec::{Join, On};
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Picture {
+pub struct Diagram {
     /// How often a run may visit a node, if there are loops.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_turns: Option<u32>,
     /// In the order of the spec.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<DiagramNode>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Node {
+pub struct DiagramNode {
     pub node: String,
     pub agent: String,
     /// Runs begin here.
@@ -33,11 +33,11 @@ pub struct Node {
     /// The approval question before it begins.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approval: Option<String>,
-    pub edges: Vec<Edge>,
+    pub edges: Vec<DiagramEdge>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Edge {
+pub struct DiagramEdge {
     pub to: String,
     pub on: On,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -51,11 +51,11 @@ fn is_zero(n: &u32) -> bool {
     *n == 0
 }
 
-impl Graph {
-    pub fn picture(&self) -> Picture {
+impl SystemGraph {
+    pub fn diagram(&self) -> Diagram {
         let reached: Vec<Vec<bool>> = (0..self.nodes.len()).map(|node| self.reach([node], |_, _| true)).collect();
         let name = |index: usize| self.nodes[index].name.to_string();
-        let nodes = self.nodes.iter().enumerate().map(|(index, node)| Node {
+        let nodes = self.nodes.iter().enumerate().map(|(index, node)| DiagramNode {
             node: node.name.to_string(),
             agent: node.agent.to_string(),
             entry: self.entries.contains(&index),
@@ -66,7 +66,7 @@ impl Graph {
             edges: node
                 .out
                 .iter()
-                .map(|edge| Edge {
+                .map(|edge| DiagramEdge {
                     to: name(edge.to),
                     on: edge.on,
                     condition: edge.condition.clone(),
@@ -74,7 +74,7 @@ impl Graph {
                 })
                 .collect(),
         });
-        Picture { max_turns: self.ring().map(|_| self.max_turns), nodes: nodes.collect() }
+        Diagram { max_turns: self.ring().map(|_| self.max_turns), nodes: nodes.collect() }
     }
 
     /// The distance of a node from the entry nodes.

@@ -6,17 +6,17 @@ use std::sync::Arc;
 use model::ports::agent::Look;
 use model::{Body, Json, Task, Time};
 use serde_json::{Value, json};
-use systems_graph::{Graph, VisitId};
+use systems_graph::{SystemGraph, VisitId};
 
-use super::journal::{Entry, KEY, Step};
+use super::journal::{KEY, RunEntry, RunStep};
 
-pub(super) fn draw(name: &str, graph: &Graph, look: Option<Look<'_>>) -> Json {
-    let mut picture = serde_json::to_value(graph.picture()).unwrap_or_default();
-    picture["system"] = name.into();
+pub(super) fn draw(name: &str, graph: &SystemGraph, look: Option<Look<'_>>) -> Json {
+    let mut diagram = serde_json::to_value(graph.diagram()).unwrap_or_default();
+    diagram["system"] = name.into();
     if let Some(task) = look.and_then(|look| Some((look, Task::fold(look.log).ok()??))) {
-        show(&mut picture, graph, task.0, &task.1);
+        show(&mut diagram, graph, task.0, &task.1);
     }
-    Json::from_value(&picture)
+    Json::from_value(&diagram)
 }
 
 /// One visit of a node.
@@ -35,9 +35,9 @@ impl Visit {
     }
 }
 
-fn show(picture: &mut Value, graph: &Graph, look: Look<'_>, task: &Task) {
+fn show(diagram: &mut Value, graph: &SystemGraph, look: Look<'_>, task: &Task) {
     let steps = look.log.iter().filter_map(|event| match &event.body {
-        Body::Status(change) => Some((event.at, Entry::of(change.message.as_ref()?)?)),
+        Body::Status(change) => Some((event.at, RunEntry::of(change.message.as_ref()?)?)),
         Body::Opened(_)
         | Body::Message(_)
         | Body::TurnStarted { .. }
@@ -47,11 +47,11 @@ fn show(picture: &mut Value, graph: &Graph, look: Look<'_>, task: &Task) {
         | Body::Metadata(_)
         | Body::CancelRequested { .. } => None,
     });
-    let steps: Vec<(Time, Entry)> = steps.collect();
+    let steps: Vec<(Time, RunEntry)> = steps.collect();
     let runs: BTreeSet<&str> = steps.iter().map(|(_, entry)| &*entry.run).collect();
     let newest = steps.last().map(|(_, entry)| entry.run.clone());
     let of_run = || steps.iter().filter(|(_, entry)| Some(&entry.run) == newest.as_ref());
-    let over = task.core.is_settled() || steps.last().is_some_and(|(_, entry)| entry.state == Step::Finished);
+    let over = task.core.is_settled() || steps.last().is_some_and(|(_, entry)| entry.state == RunStep::Finished);
     let mut visits: BTreeMap<VisitId, Visit> = BTreeMap::new();
     for (at, entry) in of_run() {
         if let Some(id) = entry.visit() {
@@ -68,7 +68,7 @@ fn show(picture: &mut Value, graph: &Graph, look: Look<'_>, task: &Task) {
     let children: BTreeMap<String, &Arc<Task>> =
         look.children.iter().map(|child| (child.id.to_string(), child)).collect();
     let taken = taken(&visits, &children);
-    for node in picture["nodes"].as_array_mut().into_iter().flatten() {
+    for node in diagram["nodes"].as_array_mut().into_iter().flatten() {
         let name = node["node"].as_str().unwrap_or_default().to_owned();
         let of_node: Vec<(&VisitId, &Visit)> = visits.iter().filter(|(id, _)| *id.node == *name).collect();
         let unseen = if !over && (all_ahead || ahead.contains(&&*name)) { "waiting" } else { "skipped" };
@@ -79,7 +79,7 @@ fn show(picture: &mut Value, graph: &Graph, look: Look<'_>, task: &Task) {
             edge["taken"] = taken.get(&(name.clone(), to)).copied().unwrap_or(0).into();
         }
     }
-    picture["task"] = json!({
+    diagram["task"] = json!({
         "id": task.id.to_string(),
         "state": task.state().word(),
         "run": newest,
@@ -90,18 +90,18 @@ fn show(picture: &mut Value, graph: &Graph, look: Look<'_>, task: &Task) {
     });
 }
 
-fn note(visit: &mut Visit, at: Time, entry: &Entry) {
+fn note(visit: &mut Visit, at: Time, entry: &RunEntry) {
     visit.child = entry.child.clone().or(visit.child.take());
     match entry.state {
-        Step::Started => (visit.state, visit.began) = ("running", Some(at)),
-        Step::Completed => (visit.state, visit.ended) = ("done", Some(at)),
-        Step::Failed => (visit.state, visit.ended) = ("failed", Some(at)),
-        Step::Approval => visit.state = "waiting for approval",
-        Step::Approved => visit.state = "waiting",
-        Step::Denied => (visit.state, visit.ended) = ("denied", Some(at)),
-        Step::Question => visit.state = "waiting for an answer",
-        Step::Answered => visit.state = "running",
-        Step::Began | Step::Finished => {}
+        RunStep::Started => (visit.state, visit.began) = ("running", Some(at)),
+        RunStep::Completed => (visit.state, visit.ended) = ("done", Some(at)),
+        RunStep::Failed => (visit.state, visit.ended) = ("failed", Some(at)),
+        RunStep::Approval => visit.state = "waiting for approval",
+        RunStep::Approved => visit.state = "waiting",
+        RunStep::Denied => (visit.state, visit.ended) = ("denied", Some(at)),
+        RunStep::Question => visit.state = "waiting for an answer",
+        RunStep::Answered => visit.state = "running",
+        RunStep::Began | RunStep::Finished => {}
     }
     visit.reason = entry.reason.clone().or(visit.reason.take());
 }

@@ -1,4 +1,4 @@
-//! One turn of a system.
+//! Drives one turn of a system: executes the actions of the run, and applies the events of its child tasks.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -10,18 +10,18 @@ use model::ports::Future;
 use model::ports::agent::{AgentEvent, AgentMessage, ArtifactChunk, EndState, Turn, TurnEnd};
 use model::ports::children::{BOUND, Child, OpenedChild};
 use model::{ContextId, Fault, Json, Kind, Message, Part, Role, State, Task, TaskId};
-use systems_graph::{Action, End, Finish, Graph, NodeEvent, Run, Start, VisitId};
+use systems_graph::{End, Finish, NodeEvent, Run, RunAction, Start, SystemGraph, VisitId};
 
 use super::answer;
-use super::journal::{self, Entry, KEY, RunJournal, Step, artifact_key, given};
+use super::journal::{self, KEY, RunEntry, RunJournal, RunStep, artifact_key, given};
 use agents::delegation::Delegation;
 use agents::emitter::Emitter;
 
-/// First and longest pause before a child task is opened again that was refused for lack of room.
+/// First and longest pause before a child task is opened again that was refused because the engine was full.
 const AGAIN: Duration = Duration::from_millis(20);
 const AGAIN_MOST: Duration = Duration::from_secs(2);
 
-pub(super) async fn turn(voice: Emitter, turn: Turn, name: Arc<str>, graph: Arc<Graph>) {
+pub(super) async fn turn(emitter: Emitter, turn: Turn, name: Arc<str>, graph: Arc<SystemGraph>) {
     let journal = RunJournal::of(&turn.so_far);
     let known = journal.open_run();
     let run = known.first().map_or_else(|| turn.id.to_string(), |entry| entry.run.clone());
@@ -32,8 +32,11 @@ pub(super) async fn turn(voice: Emitter, turn: Turn, name: Arc<str>, graph: Arc<
     });
     let about: Vec<&Arc<Message>> = said.into_iter().skip(first).take(count).collect();
     let input = about.iter().flat_map(|message| message.parts.iter().cloned()).collect();
-    let way = about.iter().map(|message| Delegation::of(message).unwrap_or_default()).max_by_key(|way| way.hops);
-    let way = way.unwrap_or_default().passed_on(&format!("system/{name}"), None);
+    let delegation = about
+        .iter()
+        .map(|message| Delegation::of(message).unwrap_or_default())
+        .max_by_key(|delegation| delegation.hops);
+    let delegation = delegation.unwrap_or_default().passed_on(&format!("system/{name}"), None);
     let graph = bounded(graph, &about);
 
     let told = match journal::events(known, &turn.so_far.artifacts) {
@@ -41,29 +44,29 @@ pub(super) async fn turn(voice: Emitter, turn: Turn, name: Arc<str>, graph: Arc<
         Err(visit) => Err(visit),
     };
     let is_new = known.is_empty();
-    let mut work = Work {
-        started: known.iter().filter(|entry| entry.state == Step::Started).filter_map(Entry::visit).collect(),
-        question: known.last().filter(|entry| matches!(entry.state, Step::Approval | Step::Question)).cloned(),
+    let mut driver = RunDriver {
+        started: known.iter().filter(|entry| entry.state == RunStep::Started).filter_map(RunEntry::visit).collect(),
+        question: known.last().filter(|entry| matches!(entry.state, RunStep::Approval | RunStep::Question)).cloned(),
         no: known.last().map_or(0, |entry| entry.no),
         run,
         is_new: is_new && turn.attempt == 1,
-        way,
+        delegation,
         name,
-        voice,
+        emitter,
         under_way: FuturesUnordered::new(),
         turn,
     };
     match told {
-        Ok(told) => work.go(told, is_new.then_some((first, count))).await,
+        Ok(told) => driver.drive(told, is_new.then_some((first, count))).await,
         Err(visit) => {
             let says = format!("the system was changed while {visit} was under way; send the message again");
-            work.end(EndState::Failed, &says).await;
+            driver.end(EndState::Failed, &says).await;
         }
     }
 }
 
 /// The graph with the caller's loop limit, if it is lower.
-fn bounded(graph: Arc<Graph>, about: &[&Arc<Message>]) -> Arc<Graph> {
+fn bounded(graph: Arc<SystemGraph>, about: &[&Arc<Message>]) -> Arc<SystemGraph> {
     let asked = about.iter().find_map(|message| {
         let metadata = message.metadata.as_ref().filter(|json| json.text().contains(KEY))?;
         metadata.to_value().get(KEY)?.get("max_turns")?.as_u64()
@@ -74,8 +77,8 @@ fn bounded(graph: Arc<Graph>, about: &[&Arc<Message>]) -> Arc<Graph> {
     }
 }
 
-struct Work {
-    voice: Emitter,
+struct RunDriver {
+    emitter: Emitter,
     turn: Turn,
     name: Arc<str>,
     run: String,
@@ -84,16 +87,16 @@ struct Work {
     /// No child task of this run can exist yet.
     is_new: bool,
     /// The delegation entry for the children's messages.
-    way: Delegation,
+    delegation: Delegation,
     /// The visits whose start was emitted.
     started: HashSet<VisitId>,
     /// The question that the messages of this turn answer.
-    question: Option<Entry>,
-    under_way: FuturesUnordered<Future<'static, News>>,
+    question: Option<RunEntry>,
+    under_way: FuturesUnordered<Future<'static, ChildEvent>>,
 }
 
 /// An event of a visit's task.
-enum News {
+enum ChildEvent {
     /// Whether it exists already.
     Found(Start, TaskId, Result<bool, Fault>),
     /// There was no room for it; retry with this as the next pause.
@@ -109,14 +112,14 @@ enum Question {
     Of(VisitId, Arc<Task>),
 }
 
-impl Work {
-    async fn go(&mut self, mut run: Run, begins: Option<(usize, usize)>) {
-        self.voice.say(AgentEvent::Bound(format!("{BOUND}{}", self.run))).await;
+impl RunDriver {
+    async fn drive(&mut self, mut run: Run, begins: Option<(usize, usize)>) {
+        self.emitter.say(AgentEvent::Bound(format!("{BOUND}{}", self.run))).await;
         if let Some(input) = begins {
-            let entry = Entry { input: Some(input), ..self.entry(Step::Began, None) };
-            self.tell(entry, format!("{}: began", self.name)).await;
+            let entry = RunEntry { input: Some(input), ..self.entry(RunStep::Began, None) };
+            self.emit(entry, format!("{}: began", self.name)).await;
         }
-        let mut to_do: VecDeque<Action> = match self.answered(&mut run).await {
+        let mut to_do: VecDeque<RunAction> = match self.answered(&mut run).await {
             Ok(()) => run.outstanding().into(),
             Err(asked_again) => return self.ask(asked_again, true).await,
         };
@@ -128,11 +131,11 @@ impl Work {
             let (mut surplus, mut finish) = (Vec::new(), None);
             while let Some(action) = to_do.pop_front() {
                 match action {
-                    Action::Start(start) if may_be_there => self.look_for(start),
-                    Action::Start(start) => self.begin(start, AGAIN).await,
-                    Action::Ask { visit, question, .. } => questions.push_back(Question::Approval(visit, question)),
-                    Action::Cancel(visit) => surplus.push(visit),
-                    Action::Finish(end) => finish = Some(end),
+                    RunAction::Start(start) if may_be_there => self.look_for(start),
+                    RunAction::Start(start) => self.begin(start, AGAIN).await,
+                    RunAction::Ask { visit, question, .. } => questions.push_back(Question::Approval(visit, question)),
+                    RunAction::Cancel(visit) => surplus.push(visit),
+                    RunAction::Finish(end) => finish = Some(end),
                 }
             }
             may_be_there = false;
@@ -146,16 +149,16 @@ impl Work {
                     None => return self.end(EndState::Failed, "nothing of the system is left to do").await,
                 }
             }
-            let news = tokio::select! {
+            let event = tokio::select! {
                 biased;
                 () = self.turn.cancelled.clone() => None,
-                news = self.under_way.next() => news,
+                event = self.under_way.next() => event,
             };
-            let Some(news) = news else {
+            let Some(event) = event else {
                 to_do.extend(run.apply(NodeEvent::Cancelled).unwrap_or_default());
                 continue;
             };
-            for event in self.hear(news, &mut questions).await {
+            for event in self.handle(event, &mut questions).await {
                 // A run refuses only events that it did not ask for.
                 to_do.extend(run.apply(event).unwrap_or_default());
             }
@@ -166,7 +169,7 @@ impl Work {
     async fn answered(&mut self, run: &mut Run) -> Result<(), Question> {
         let Some(question) = self.question.take() else { return Ok(()) };
         let Some(visit) = question.visit() else { return Ok(()) };
-        if question.state == Step::Question {
+        if question.state == RunStep::Question {
             let child = self.turn.children.id(&self.key(&visit));
             let parts = self.turn.messages.iter().flat_map(|said| said.message.parts.iter().cloned()).collect();
             let message = self.message(format!("{}/{visit}", self.turn.id), parts, None);
@@ -177,25 +180,25 @@ impl Work {
                 tracing::debug!(task = %self.turn.task, %child, "an answer came too late: {fault}");
             }
             let text = format!("{}: answered", visit.node);
-            let entry = Entry { child: Some(child.to_string()), ..self.entry(Step::Answered, Some(&visit)) };
-            self.tell(entry, text).await;
+            let entry = RunEntry { child: Some(child.to_string()), ..self.entry(RunStep::Answered, Some(&visit)) };
+            self.emit(entry, text).await;
             return Ok(());
         }
         let Some(answer) = answer::read(&self.turn.messages) else {
             let again = run.outstanding().into_iter().find_map(|action| match action {
-                Action::Ask { visit: asked, question, .. } if asked == visit => Some(question),
-                Action::Ask { .. } | Action::Start(_) | Action::Cancel(_) | Action::Finish(_) => None,
+                RunAction::Ask { visit: asked, question, .. } if asked == visit => Some(question),
+                RunAction::Ask { .. } | RunAction::Start(_) | RunAction::Cancel(_) | RunAction::Finish(_) => None,
             });
             return again.map_or(Ok(()), |again| Err(Question::Approval(visit, again)));
         };
         let (step, event, word) = if answer.approves {
-            (Step::Approved, NodeEvent::Approved { visit: visit.clone() }, "approved")
+            (RunStep::Approved, NodeEvent::Approved { visit: visit.clone() }, "approved")
         } else {
             let event = NodeEvent::Denied { visit: visit.clone(), reason: answer.reason.clone() };
-            (Step::Denied, event, "denied")
+            (RunStep::Denied, event, "denied")
         };
-        let entry = Entry { reason: answer.reason, ..self.entry(step, Some(&visit)) };
-        self.tell(entry, format!("{}: {word}", visit.node)).await;
+        let entry = RunEntry { reason: answer.reason, ..self.entry(step, Some(&visit)) };
+        self.emit(entry, format!("{}: {word}", visit.node)).await;
         let _ = run.apply(event);
         Ok(())
     }
@@ -205,7 +208,7 @@ impl Work {
         let (children, child) = (self.turn.children.clone(), self.turn.children.id(&self.key(&start.visit)));
         self.under_way.push(Box::pin(async move {
             let found = patient(|| children.find(child)).await;
-            News::Found(start, child, found)
+            ChildEvent::Found(start, child, found)
         }));
     }
 
@@ -220,7 +223,7 @@ impl Work {
             "visit": visit.n,
             "from": from.iter().map(ToString::to_string).collect::<Vec<_>>(),
         } });
-        let metadata = self.way.write(Some(&Json::from_value(&link)));
+        let metadata = self.delegation.write(Some(&Json::from_value(&link)));
         let message = self.message(format!("{}/{visit}", self.run), input.clone(), Some(metadata));
         // One context for each node of a run, shared by all its visits.
         let context = ContextId(format!("{}/{}", self.run, visit.node).into());
@@ -228,24 +231,24 @@ impl Work {
         let visit = visit.clone();
         match self.turn.children.open(Child { key, agent: agent.clone(), context, message }) {
             Ok(opened) => {
-                self.under_way.push(Box::pin(async move { News::Opened(visit, opened.await) }));
-                self.tell_start(&start.visit, id).await;
+                self.under_way.push(Box::pin(async move { ChildEvent::Opened(visit, opened.await) }));
+                self.emit_start(&start.visit, id).await;
             }
             Err(fault) if fault.kind == Kind::Unavailable => self.under_way.push(Box::pin(async move {
                 tokio::time::sleep(wait).await;
-                News::Room(start, (wait * 2).min(AGAIN_MOST))
+                ChildEvent::Room(start, (wait * 2).min(AGAIN_MOST))
             })),
-            Err(fault) => self.under_way.push(Box::pin(future::ready(News::Opened(visit, Err(fault))))),
+            Err(fault) => self.under_way.push(Box::pin(future::ready(ChildEvent::Opened(visit, Err(fault))))),
         }
     }
 
     /// Emits the start of a visit; if the log has it already, only that it continues.
-    async fn tell_start(&mut self, visit: &VisitId, child: TaskId) {
+    async fn emit_start(&mut self, visit: &VisitId, child: TaskId) {
         if self.started.insert(visit.clone()) {
-            let entry = Entry { child: Some(child.to_string()), ..self.entry(Step::Started, Some(visit)) };
-            self.tell(entry, format!("{}: started", visit.node)).await;
+            let entry = RunEntry { child: Some(child.to_string()), ..self.entry(RunStep::Started, Some(visit)) };
+            self.emit(entry, format!("{}: started", visit.node)).await;
         } else {
-            self.voice.say(AgentEvent::Working(None)).await;
+            self.emitter.say(AgentEvent::Working(None)).await;
         }
     }
 
@@ -253,48 +256,48 @@ impl Work {
         let children = self.turn.children.clone();
         self.under_way.push(Box::pin(async move {
             let rested = patient(|| children.at_rest(child)).await;
-            News::Rested(visit, child, rested)
+            ChildEvent::Rested(visit, child, rested)
         }));
     }
 
     /// Emits this event and all others that are ready, and returns the events for the run once the log has them.
-    async fn hear(&mut self, first: News, questions: &mut VecDeque<Question>) -> Vec<NodeEvent> {
+    async fn handle(&mut self, first: ChildEvent, questions: &mut VecDeque<Question>) -> Vec<NodeEvent> {
         let mut events = Vec::new();
         let mut next = Some(first);
-        while let Some(news) = next {
-            let ended = match news {
-                News::Found(start, child, Ok(true)) => {
+        while let Some(event) = next {
+            let ended = match event {
+                ChildEvent::Found(start, child, Ok(true)) => {
                     if !self.started.contains(&start.visit) {
-                        self.tell_start(&start.visit, child).await;
+                        self.emit_start(&start.visit, child).await;
                     }
                     self.follow(start.visit, child);
                     None
                 }
-                News::Found(start, _, Ok(false)) => {
+                ChildEvent::Found(start, _, Ok(false)) => {
                     self.begin(start, AGAIN).await;
                     None
                 }
-                News::Room(start, wait) => {
+                ChildEvent::Room(start, wait) => {
                     self.begin(start, wait).await;
                     None
                 }
-                News::Opened(visit, Ok(opened)) => match opened.over {
+                ChildEvent::Opened(visit, Ok(opened)) => match opened.over {
                     Some(task) => self.rested(visit, opened.id, Some(task), questions),
                     None => {
                         self.follow(visit, opened.id);
                         None
                     }
                 },
-                News::Rested(visit, child, Ok(task)) => self.rested(visit, child, task, questions),
-                News::Opened(visit, Err(fault))
-                | News::Rested(visit, _, Err(fault))
-                | News::Found(Start { visit, .. }, _, Err(fault)) => {
+                ChildEvent::Rested(visit, child, Ok(task)) => self.rested(visit, child, task, questions),
+                ChildEvent::Opened(visit, Err(fault))
+                | ChildEvent::Rested(visit, _, Err(fault))
+                | ChildEvent::Found(Start { visit, .. }, _, Err(fault)) => {
                     tracing::warn!(task = %self.turn.task, %visit, cause = %fault.cause_text(), "a node could not be run: {fault}");
                     Some((visit, None, End::Failed(fault.message)))
                 }
             };
             if let Some((visit, child, end)) = ended {
-                self.tell_end(&visit, child, &end).await;
+                self.emit_end(&visit, child, &end).await;
                 events.push(NodeEvent::Ended { visit, end });
             }
             next = self.under_way.next().now_or_never().flatten();
@@ -335,11 +338,11 @@ impl Work {
         Some((visit, Some(child), end))
     }
 
-    async fn tell_end(&mut self, visit: &VisitId, child: Option<TaskId>, end: &End) {
+    async fn emit_end(&mut self, visit: &VisitId, child: Option<TaskId>, end: &End) {
         let child = child.map(|child| child.to_string());
         match end {
             End::Completed(parts) => {
-                let entry = Entry { child, ..self.entry(Step::Completed, Some(visit)) };
+                let entry = RunEntry { child, ..self.entry(RunStep::Completed, Some(visit)) };
                 let piece = ArtifactChunk {
                     key: artifact_key(visit),
                     name: Some(visit.node.to_string()),
@@ -348,13 +351,14 @@ impl Work {
                     last: true,
                     ..ArtifactChunk::default()
                 };
-                self.voice.say(AgentEvent::Artifact(piece)).await;
-                self.tell(entry, format!("{}: completed", visit.node)).await;
+                self.emitter.say(AgentEvent::Artifact(piece)).await;
+                self.emit(entry, format!("{}: completed", visit.node)).await;
             }
             End::Failed(reason) => {
                 let text = format!("{}: failed: {reason}", visit.node);
-                let entry = Entry { child, reason: Some(reason.clone()), ..self.entry(Step::Failed, Some(visit)) };
-                self.tell(entry, text).await;
+                let entry =
+                    RunEntry { child, reason: Some(reason.clone()), ..self.entry(RunStep::Failed, Some(visit)) };
+                self.emit(entry, text).await;
             }
         }
     }
@@ -364,7 +368,7 @@ impl Work {
             Question::Approval(visit, question) => {
                 let sorry = if again { "That was neither approve nor deny. " } else { "" };
                 let text = format!("{sorry}{question} ({}: answer approve or deny)", visit.node);
-                (EndState::InputRequired, self.entry(Step::Approval, Some(&visit)), vec![Part::text(text)])
+                (EndState::InputRequired, self.entry(RunStep::Approval, Some(&visit)), vec![Part::text(text)])
             }
             Question::Of(visit, task) => {
                 let asked = task.status.message.as_ref().map(|message| message.parts.clone());
@@ -380,12 +384,12 @@ impl Work {
                     | State::Canceled
                     | State::Rejected => EndState::InputRequired,
                 };
-                let entry = self.entry(Step::Question, Some(&visit));
-                (state, Entry { child: Some(task.id.to_string()), ..entry }, parts)
+                let entry = self.entry(RunStep::Question, Some(&visit));
+                (state, RunEntry { child: Some(task.id.to_string()), ..entry }, parts)
             }
         };
         let words = AgentMessage { parts, metadata: Some(entry.metadata()), extensions: Vec::new() };
-        self.voice.say(AgentEvent::End(TurnEnd { state, words: Some(words) })).await;
+        self.emitter.say(AgentEvent::End(TurnEnd { state, words: Some(words) })).await;
     }
 
     async fn finish(&mut self, finish: Finish, surplus: Vec<VisitId>) {
@@ -408,7 +412,7 @@ impl Work {
                     last: true,
                     ..ArtifactChunk::default()
                 };
-                self.voice.say(AgentEvent::Artifact(piece)).await;
+                self.emitter.say(AgentEvent::Artifact(piece)).await;
                 let says = if cut { "completed; a loop was ended by max_turns" } else { "completed" };
                 self.end(EndState::Completed, says).await;
             }
@@ -426,15 +430,15 @@ impl Work {
     }
 
     async fn end(&mut self, state: EndState, says: &str) {
-        let entry = self.entry(Step::Finished, None);
+        let entry = self.entry(RunStep::Finished, None);
         let words = AgentMessage { metadata: Some(entry.metadata()), ..AgentMessage::text(says) };
-        self.voice.end(state, Some(words)).await;
+        self.emitter.end(state, Some(words)).await;
     }
 
     /// The next entry.
-    fn entry(&mut self, state: Step, visit: Option<&VisitId>) -> Entry {
+    fn entry(&mut self, state: RunStep, visit: Option<&VisitId>) -> RunEntry {
         self.no += 1;
-        Entry {
+        RunEntry {
             run: self.run.clone(),
             no: self.no,
             state,
@@ -446,9 +450,9 @@ impl Work {
         }
     }
 
-    async fn tell(&mut self, entry: Entry, text: String) {
+    async fn emit(&mut self, entry: RunEntry, text: String) {
         let words = AgentMessage { metadata: Some(entry.metadata()), ..AgentMessage::text(text) };
-        self.voice.say(AgentEvent::Working(Some(words))).await;
+        self.emitter.say(AgentEvent::Working(Some(words))).await;
     }
 
     /// Waits until the log has every emission.

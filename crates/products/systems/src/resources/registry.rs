@@ -1,8 +1,8 @@
-//! All the resources there are, how they change, and who watches.
+//! The registry: all resources of a server, their changes, and watches.
 //!
-//! Every change is one commit: the resource, and the record that counts changes. Who makes a change from what another
-//! process has changed since meets that record, reads everything again and looks once more. The number of the last change
-//! is therefore the version of the whole, and one look at it tells other processes whether there is anything new.
+//! A change is one commit with two records: the resource, and the revision record that counts changes. A process whose
+//! state is stale fails with a conflict on the revision record, reads everything again and repeats the change. The revision
+//! is therefore the version of all resources together, and other processes read it to learn whether anything is new.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -17,25 +17,25 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::{Document, MOST, Origin, Resource, Sort, troubled};
+use super::{MOST, Origin, Resource, ResourceDocument, ResourceKind, store_fault};
 use web::concurrency::{ConcurrencyLimit, ConcurrencyPermit};
 
-/// The record that counts changes.
+/// The record that counts changes. Stored.
 const REVISION: &str = "orloj/revision";
 const NOW: &str = "now";
 const ALL: &str = "all";
 /// Records read at a time.
 const PAGE: u32 = 200;
-/// Changes that a watcher may come back for.
+/// The events that are kept for watchers that reconnect.
 const REMEMBERED: usize = 1_024;
-/// Watchers of this process at a time.
+/// The most concurrent watchers of this process.
 pub(crate) const WATCHERS: u32 = 256;
-/// How often everything is read that changes while it is read, before the next look is left to see to it.
+/// The most attempts to read all records without a change in between.
 const AGAIN: usize = 5;
 
-/// What is kept of a resource.
+/// The stored form of a resource.
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct ResourceRecord {
     v: u8,
     namespace: Arc<str>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -48,18 +48,18 @@ struct Kept {
     spec: Json,
 }
 
-/// The number of the last change, and what nobody else would write.
+/// The stored form of the revision: the number of the last change, and an id that makes each write unique.
 #[derive(Default, Serialize, Deserialize)]
-struct Count {
+struct RevisionRecord {
     revision: u64,
     by: String,
 }
 
-/// What a store has.
+/// The resources of a store, and their revision.
 #[derive(Clone, Debug, Default)]
-pub struct Loaded {
+pub struct StoredResources {
     pub revision: u64,
-    /// Of the record that counts, as the store has it.
+    /// The version of the revision record in the store.
     version: u64,
     pub made: Vec<Resource>,
 }
@@ -70,34 +70,34 @@ pub async fn revision(store: &Arc<dyn Store>) -> Result<u64, Fault> {
 }
 
 async fn count(store: &Arc<dyn Store>) -> Result<(u64, u64), Fault> {
-    let Some(record) = store.record(REVISION.into(), NOW.into()).await.map_err(troubled)? else { return Ok((0, 0)) };
-    let count: Count = serde_json::from_slice(&record.body).map_err(Fault::internal)?;
+    let Some(record) = store.record(REVISION.into(), NOW.into()).await.map_err(store_fault)? else { return Ok((0, 0)) };
+    let count: RevisionRecord = serde_json::from_slice(&record.body).map_err(Fault::internal)?;
     Ok((count.revision, record.version))
 }
 
-/// Everything a store has, as it was at one moment.
-pub async fn load(store: &Arc<dyn Store>) -> Result<Loaded, Fault> {
+/// Reads all resources of a store at one revision.
+pub async fn load(store: &Arc<dyn Store>) -> Result<StoredResources, Fault> {
     let mut before = count(store).await?;
     for _ in 0..AGAIN {
         let mut made = Vec::new();
-        for sort in Sort::ALL {
+        for kind in ResourceKind::ALL {
             let mut after = None;
             loop {
                 let query = RecordQuery {
-                    kind: sort.record().into(),
+                    kind: kind.record().into(),
                     list: ALL.into(),
                     after: after.take(),
                     skip: 0,
                     limit: PAGE,
                     count: false,
                 };
-                let page = store.records(query).await.map_err(troubled)?;
+                let page = store.records(query).await.map_err(store_fault)?;
                 for (record, rank) in &page.records {
                     after = Some((*rank, record.key.clone()));
-                    match serde_json::from_slice::<Kept>(&record.body) {
-                        Ok(kept) => made.push(resource(sort, record.key.clone(), kept)),
+                    match serde_json::from_slice::<ResourceRecord>(&record.body) {
+                        Ok(kept) => made.push(resource(kind, record.key.clone(), kept)),
                         Err(error) => {
-                            tracing::error!(%error, name = &*record.key, "a kept {} cannot be read", sort.kind());
+                            tracing::error!(%error, name = &*record.key, "a kept {} cannot be read", kind.name());
                         }
                     }
                 }
@@ -109,17 +109,17 @@ pub async fn load(store: &Arc<dyn Store>) -> Result<Loaded, Fault> {
         let now = count(store).await?;
         if now == before {
             made.sort_by_key(Resource::key);
-            return Ok(Loaded { revision: now.0, version: now.1, made });
+            return Ok(StoredResources { revision: now.0, version: now.1, made });
         }
         before = now;
     }
     Err(Fault::new(model::Kind::Unavailable, "the resources change faster than they can be read; try again shortly"))
 }
 
-fn resource(sort: Sort, name: Arc<str>, kept: Kept) -> Resource {
-    let Kept { v: _, namespace, labels, annotations, generation, created_at, revision, spec } = kept;
+fn resource(kind: ResourceKind, name: Arc<str>, kept: ResourceRecord) -> Resource {
+    let ResourceRecord { v: _, namespace, labels, annotations, generation, created_at, revision, spec } = kept;
     Resource {
-        sort,
+        kind,
         name,
         namespace,
         labels,
@@ -133,142 +133,142 @@ fn resource(sort: Sort, name: Arc<str>, kept: Kept) -> Resource {
     }
 }
 
-/// What somebody wants done.
+/// A change that a caller requests.
 #[derive(Clone, Debug)]
-pub enum Write {
-    /// There is none of its name.
-    Create(Document),
-    /// There is one, of the version that the document or `expect` names if they do.
+pub enum ResourceWrite {
+    /// Fails if the name exists.
+    Create(ResourceDocument),
+    /// Fails if the name does not exist, or if its version is not the one in `expect` or in the document.
     Update {
-        document: Document,
+        document: ResourceDocument,
         expect: Option<u64>,
     },
-    /// Whether there is one or not.
-    Apply(Document),
+    /// Creates or updates.
+    Apply(ResourceDocument),
     Delete {
-        sort: Sort,
+        kind: ResourceKind,
         name: Arc<str>,
         expect: Option<u64>,
     },
 }
 
-/// A wish, and where to tell what came of it.
+/// A requested change in the queue, and the channel for its outcome.
 #[derive(Debug)]
-pub struct Ask {
-    pub write: Write,
-    /// Whose wish it is, for the audit.
+pub struct WriteRequest {
+    pub write: ResourceWrite,
+    /// The name of the caller, for the audit log.
     pub by: Arc<str>,
     /// None once the caller is answered.
-    pub answer: Option<oneshot::Sender<Result<(Verb, Arc<Resource>), Refusal>>>,
+    pub answer: Option<oneshot::Sender<Result<(ChangeOutcome, Arc<Resource>), Error>>>,
 }
 
-/// What became of a resource.
+/// The effect of a change on a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verb {
+pub enum ChangeOutcome {
     Created,
     Configured,
     Unchanged,
     Deleted,
 }
 
-impl Verb {
+impl ChangeOutcome {
     pub fn name(self) -> &'static str {
         match self {
-            Verb::Created => "created",
-            Verb::Configured => "configured",
-            Verb::Unchanged => "unchanged",
-            Verb::Deleted => "deleted",
+            ChangeOutcome::Created => "created",
+            ChangeOutcome::Configured => "configured",
+            ChangeOutcome::Unchanged => "unchanged",
+            ChangeOutcome::Deleted => "deleted",
         }
     }
 }
 
-/// Why nothing happened, for the person who asked.
+/// The reason why a change was not made, for the caller.
 #[derive(Debug)]
-pub enum Refusal {
+pub enum Error {
     Missing(String),
     Exists(String),
-    /// It has changed since.
+    /// The resource has changed since the version that the caller expects.
     Stale(String),
     InUse(String),
-    /// It is the config's.
+    /// The resource is one of the config.
     Configured(String),
-    /// The config does not let anybody make this.
+    /// The config does not allow to create this.
     NotAllowed(String),
-    /// Everything that is wrong, each with its path.
+    /// All mistakes, each with its path.
     Wrong(Vec<String>),
     Full(String),
     Fault(Fault),
 }
 
-impl From<Fault> for Refusal {
-    fn from(fault: Fault) -> Refusal {
-        Refusal::Fault(fault)
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Error {
+        Error::Fault(fault)
     }
 }
 
-impl Refusal {
-    /// In words.
+impl Error {
+    /// The message for the caller.
     pub fn says(&self) -> String {
         match self {
-            Refusal::Missing(says)
-            | Refusal::Exists(says)
-            | Refusal::Stale(says)
-            | Refusal::InUse(says)
-            | Refusal::Configured(says)
-            | Refusal::NotAllowed(says)
-            | Refusal::Full(says) => says.clone(),
-            Refusal::Wrong(wrong) => wrong.join("\n"),
-            Refusal::Fault(fault) => fault.message.clone(),
+            Error::Missing(says)
+            | Error::Exists(says)
+            | Error::Stale(says)
+            | Error::InUse(says)
+            | Error::Configured(says)
+            | Error::NotAllowed(says)
+            | Error::Full(says) => says.clone(),
+            Error::Wrong(wrong) => wrong.join("\n"),
+            Error::Fault(fault) => fault.message.clone(),
         }
     }
 }
 
-/// What a wish would change.
+/// The plan of a requested change.
 #[derive(Clone, Debug)]
-pub enum Draft {
+pub enum ChangePlan {
     Nothing(Arc<Resource>),
-    Change(Box<Change>),
+    Change(Box<PendingChange>),
 }
 
-/// A change that is not made yet.
+/// A change that is not stored yet.
 #[derive(Clone, Debug)]
-pub struct Change {
-    pub verb: Verb,
-    /// As it will be; as it was, if it is to go.
+pub struct PendingChange {
+    pub outcome: ChangeOutcome,
+    /// The resource after the change; before it, for a deletion.
     pub subject: Arc<Resource>,
-    /// All that were made, as they will be.
+    /// All resources created at runtime, after the change.
     pub made: Vec<Arc<Resource>>,
     /// The number of the change.
     pub revision: u64,
     version: u64,
 }
 
-/// How a resource changed.
+/// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Happened {
+pub(crate) enum ResourceEventKind {
     Added,
     Modified,
     Deleted,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Event {
-    /// Its place among all events of this process.
+pub(crate) struct ResourceEvent {
+    /// Its number among the events of this process.
     no: u64,
     revision: u64,
     pub(crate) token: String,
-    pub(crate) happened: Happened,
+    pub(crate) happened: ResourceEventKind,
     pub(crate) resource: Arc<Resource>,
 }
 
-/// All the resources of a server. It outlives the versions of the server.
+/// All resources of a server. It is shared by successive versions of the server.
 #[derive(Clone)]
-pub struct Shelf(Arc<Inner>);
+pub struct ResourceRegistry(Arc<Inner>);
 
 struct Inner {
-    asks: mpsc::Sender<Ask>,
+    asks: mpsc::Sender<WriteRequest>,
     state: RwLock<State>,
-    /// The place of the newest event.
+    /// The number of the newest event.
     news: watch::Sender<u64>,
     watching: Arc<ConcurrencyLimit>,
 }
@@ -277,39 +277,39 @@ struct Inner {
 struct State {
     revision: u64,
     version: u64,
-    all: BTreeMap<(Sort, Arc<str>), Arc<Resource>>,
-    /// Of what the config has: processes with the same config have the same.
+    all: BTreeMap<(ResourceKind, Arc<str>), Arc<Resource>>,
+    /// A fingerprint of the config's resources, equal in processes with the same config.
     print: String,
-    log: VecDeque<Event>,
-    /// What happened after the change of this number is in the log.
+    log: VecDeque<ResourceEvent>,
+    /// The log has all events after this revision.
     since: u64,
     no: u64,
     shown: bool,
 }
 
-impl fmt::Debug for Shelf {
+impl fmt::Debug for ResourceRegistry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shelf").field("revision", &self.0.state.read().revision).finish_non_exhaustive()
+        f.debug_struct("ResourceRegistry").field("revision", &self.0.state.read().revision).finish_non_exhaustive()
     }
 }
 
-impl Shelf {
-    /// A shelf with nothing on it, and where wishes arrive.
-    pub fn new() -> (Shelf, mpsc::Receiver<Ask>) {
+impl ResourceRegistry {
+    /// An empty registry, and the queue of requested changes.
+    pub fn new() -> (ResourceRegistry, mpsc::Receiver<WriteRequest>) {
         let (asks, asked) = mpsc::channel(64);
         let (news, _) = watch::channel(0);
-        (Shelf(Arc::new(Inner { asks, state: RwLock::default(), news, watching: Arc::default() })), asked)
+        (ResourceRegistry(Arc::new(Inner { asks, state: RwLock::default(), news, watching: Arc::default() })), asked)
     }
 
-    /// Has something done, and waits until it is in force.
-    pub async fn ask(&self, write: Write, by: &str) -> Result<(Verb, Arc<Resource>), Refusal> {
+    /// Requests a change, and waits until it is in force.
+    pub async fn ask(&self, write: ResourceWrite, by: &str) -> Result<(ChangeOutcome, Arc<Resource>), Error> {
         let gone = || Fault::new(model::Kind::Unavailable, "the server is shutting down; try again shortly");
         let (answer, answered) = oneshot::channel();
-        self.0.asks.send(Ask { write, by: by.into(), answer: Some(answer) }).await.map_err(|_| gone())?;
+        self.0.asks.send(WriteRequest { write, by: by.into(), answer: Some(answer) }).await.map_err(|_| gone())?;
         answered.await.map_err(|_| gone())?
     }
 
-    /// Those that were made.
+    /// The resources created at runtime.
     pub fn made(&self) -> Vec<Arc<Resource>> {
         let state = self.0.state.read();
         state.all.values().filter(|resource| resource.origin == Origin::Made).cloned().collect()
@@ -319,51 +319,53 @@ impl Shelf {
         self.0.state.read().revision
     }
 
-    pub fn get(&self, sort: Sort, name: &str) -> Option<Arc<Resource>> {
-        self.0.state.read().all.get(&(sort, name.into())).cloned()
+    pub fn get(&self, kind: ResourceKind, name: &str) -> Option<Arc<Resource>> {
+        self.0.state.read().all.get(&(kind, name.into())).cloned()
     }
 
-    /// Those of a sort by name, and the version of the whole.
-    pub(crate) fn list(&self, sort: Sort) -> (Vec<Arc<Resource>>, String) {
+    /// The resources of a kind by name, and the version of the list.
+    pub(crate) fn list(&self, kind: ResourceKind) -> (Vec<Arc<Resource>>, String) {
         let state = self.0.state.read();
-        let of_sort = state.all.values().filter(|resource| resource.sort == sort);
-        (of_sort.cloned().collect(), state.token())
+        let of_kind = state.all.values().filter(|resource| resource.kind == kind);
+        (of_kind.cloned().collect(), state.token())
     }
 
-    /// What a wish would change, as things are now.
-    pub fn draft(&self, write: &Write, now: Time) -> Result<Draft, Refusal> {
+    /// Checks a requested change against the current state, and plans it.
+    pub fn draft(&self, write: &ResourceWrite, now: Time) -> Result<ChangePlan, Error> {
         let state = self.0.state.read();
-        let (sort, name) = match write {
-            Write::Create(document) | Write::Update { document, .. } | Write::Apply(document) => {
-                (document.sort, Arc::from(document.name.as_str()))
-            }
-            Write::Delete { sort, name, .. } => (*sort, name.clone()),
+        let (kind, name) = match write {
+            ResourceWrite::Create(document)
+            | ResourceWrite::Update { document, .. }
+            | ResourceWrite::Apply(document) => (document.kind, Arc::from(document.name.as_str())),
+            ResourceWrite::Delete { kind, name, .. } => (*kind, name.clone()),
         };
-        let known = state.all.get(&(sort, name.clone()));
+        let known = state.all.get(&(kind, name.clone()));
         let missing = || {
-            let plural = sort.plural();
-            Refusal::Missing(format!("there is no {} {name:?}; see GET /v1/{plural}", sort.kind()))
+            let plural = kind.plural();
+            Error::Missing(format!("there is no {} {name:?}; see GET /v1/{plural}", kind.name()))
         };
         if let Some(known) = known.filter(|known| known.origin == Origin::Config) {
             return Err(match write {
-                Write::Create(_) => Refusal::Exists(taken(known)),
-                Write::Update { .. } | Write::Apply(_) | Write::Delete { .. } => Refusal::Configured(taken(known)),
+                ResourceWrite::Create(_) => Error::Exists(taken(known)),
+                ResourceWrite::Update { .. } | ResourceWrite::Apply(_) | ResourceWrite::Delete { .. } => {
+                    Error::Configured(taken(known))
+                }
             });
         }
         let (document, expect) = match write {
-            Write::Create(document) => {
+            ResourceWrite::Create(document) => {
                 if known.is_some() {
-                    let says = format!("there is a {} {name:?} already; update it with PUT", sort.kind());
-                    return Err(Refusal::Exists(says));
+                    let says = format!("there is a {} {name:?} already; update it with PUT", kind.name());
+                    return Err(Error::Exists(says));
                 }
                 (Some(document), None)
             }
-            Write::Update { document, expect } => {
+            ResourceWrite::Update { document, expect } => {
                 known.ok_or_else(missing)?;
                 (Some(document), expect.or(document.version))
             }
-            Write::Apply(document) => (Some(document), document.version.filter(|_| known.is_some())),
-            Write::Delete { expect, .. } => {
+            ResourceWrite::Apply(document) => (Some(document), document.version.filter(|_| known.is_some())),
+            ResourceWrite::Delete { expect, .. } => {
                 known.ok_or_else(missing)?;
                 (None, *expect)
             }
@@ -371,55 +373,55 @@ impl Shelf {
         if let (Some(expected), Some(known)) = (expect, known)
             && expected != known.revision
         {
-            return Err(Refusal::Stale(format!(
+            return Err(Error::Stale(format!(
                 "{} {name:?} has changed since: it is of version {} now, not {expected}; get it again, make your change \
                  to that, and send it with the new version",
-                sort.kind(),
+                kind.name(),
                 known.revision
             )));
         }
-        let other = match sort {
-            Sort::AgentSystem => Sort::Agent,
-            Sort::Agent => Sort::AgentSystem,
+        let other = match kind {
+            ResourceKind::AgentSystem => ResourceKind::Agent,
+            ResourceKind::Agent => ResourceKind::AgentSystem,
         };
         if let (None, Some(other)) = (known, state.all.get(&(other, name.clone()))) {
             let says = format!("{name:?} is the name of {} here, too; choose another name", described(other));
-            return Err(Refusal::Exists(says));
+            return Err(Error::Exists(says));
         }
         let revision = state.revision + 1;
-        let (verb, subject) = match (document, known) {
-            (None, Some(known)) => (Verb::Deleted, known.clone()),
+        let (outcome, subject) = match (document, known) {
+            (None, Some(known)) => (ChangeOutcome::Deleted, known.clone()),
             (None, None) => return Err(missing()),
             (Some(document), known) => {
                 if let Some(known) = known
                     && is_same(known, document)
                 {
-                    return Ok(Draft::Nothing(known.clone()));
+                    return Ok(ChangePlan::Nothing(known.clone()));
                 }
                 if known.is_none()
-                    && state.all.values().filter(|one| one.sort == sort && one.origin == Origin::Made).count() >= MOST
+                    && state.all.values().filter(|one| one.kind == kind && one.origin == Origin::Made).count() >= MOST
                 {
-                    let says = format!("there are {MOST} of kind {} already; delete one first", sort.kind());
-                    return Err(Refusal::Full(says));
+                    let says = format!("there are {MOST} of kind {} already; delete one first", kind.name());
+                    return Err(Error::Full(says));
                 }
-                let verb = if known.is_some() { Verb::Configured } else { Verb::Created };
-                (verb, Arc::new(made(document, known.map(|known| &**known), revision, now)))
+                let outcome = if known.is_some() { ChangeOutcome::Configured } else { ChangeOutcome::Created };
+                (outcome, Arc::new(made(document, known.map(|known| &**known), revision, now)))
             }
         };
         let others = state.all.values().filter(|one| one.origin == Origin::Made && one.key() != subject.key()).cloned();
         let mut made: Vec<_> = others.collect();
-        if verb != Verb::Deleted {
+        if outcome != ChangeOutcome::Deleted {
             made.push(subject.clone());
         }
         made.sort_by_key(|one| one.key());
-        Ok(Draft::Change(Box::new(Change { verb, subject, made, revision, version: state.version })))
+        Ok(ChangePlan::Change(Box::new(PendingChange { outcome, subject, made, revision, version: state.version })))
     }
 
-    /// Keeps a change. `false` if another process was faster: then everything is to be read again.
-    pub async fn keep(&self, engine: &Engine, change: &Change) -> Result<bool, Fault> {
-        let count = Count { revision: change.revision, by: uuid::Uuid::now_v7().to_string() };
+    /// Stores a change. `false` means that another process has stored one since; the caller reads everything again.
+    pub async fn keep(&self, engine: &Engine, change: &PendingChange) -> Result<bool, Fault> {
+        let count = RevisionRecord { revision: change.revision, by: uuid::Uuid::now_v7().to_string() };
         let expect = if change.version == 0 { Expect::Absent } else { Expect::Version(change.version) };
-        // First, because it is what nobody else would write.
+        // The first record of the commit: its unique content shows whether a commit with a lost answer happened.
         let counted = RecordChange::Put {
             kind: REVISION.into(),
             key: NOW.into(),
@@ -428,14 +430,14 @@ impl Shelf {
             lists: Vec::new(),
         };
         let subject = &change.subject;
-        let (kind, key) = (Arc::from(subject.sort.record()), subject.name.clone());
-        let changed = match change.verb {
-            Verb::Deleted => RecordChange::Remove { kind, key, expect: Expect::Any },
-            Verb::Created | Verb::Configured | Verb::Unchanged => RecordChange::Put {
+        let (kind, key) = (Arc::from(subject.kind.record()), subject.name.clone());
+        let changed = match change.outcome {
+            ChangeOutcome::Deleted => RecordChange::Remove { kind, key, expect: Expect::Any },
+            ChangeOutcome::Created | ChangeOutcome::Configured | ChangeOutcome::Unchanged => RecordChange::Put {
                 kind,
                 key,
                 expect: Expect::Any,
-                body: bytes(&Kept {
+                body: bytes(&ResourceRecord {
                     v: 1,
                     namespace: subject.namespace.clone(),
                     labels: subject.labels.clone(),
@@ -455,21 +457,21 @@ impl Shelf {
         }
     }
 
-    /// The version that a change which was kept has made of the whole.
-    pub fn after(change: &Change) -> Loaded {
-        Loaded { revision: change.revision, version: change.version + 1, made: Vec::new() }
+    /// The revision after a stored change.
+    pub fn after(change: &PendingChange) -> StoredResources {
+        StoredResources { revision: change.revision, version: change.version + 1, made: Vec::new() }
     }
 
-    /// From now on these are all there are: those of the config and those that were made. Of the same name only the first
-    /// is shown: the config's.
-    pub fn show(&self, at: &Loaded, resources: impl IntoIterator<Item = Arc<Resource>>) {
-        let mut all: BTreeMap<(Sort, Arc<str>), Arc<Resource>> = BTreeMap::new();
+    /// Publishes these as all resources, and records the differences as events. Of two with the same name the first counts,
+    /// which is the config's.
+    pub fn show(&self, at: &StoredResources, resources: impl IntoIterator<Item = Arc<Resource>>) {
+        let mut all: BTreeMap<(ResourceKind, Arc<str>), Arc<Resource>> = BTreeMap::new();
         for resource in resources {
             all.entry(resource.key()).or_insert(resource);
         }
         let mut print = Sha256::new();
         for resource in all.values().filter(|resource| resource.origin == Origin::Config) {
-            print.update(resource.shown());
+            print.update(resource.to_json());
         }
         let print: String = print.finalize()[..4].iter().map(|byte| format!("{byte:02x}")).collect();
         let mut state = self.0.state.write();
@@ -479,27 +481,26 @@ impl Shelf {
         if !std::mem::replace(&mut state.shown, true) {
             state.since = at.revision;
         } else {
-            // What the config changed, or what is not served any more, has no number of its own: it is told with the
-            // newest there is.
+            // A change by the config, or of the status, has no revision of its own: its event has the newest one.
             let number = |resource: &Resource| if resource.revision > known { resource.revision } else { at.revision };
             let mut events = Vec::new();
             for (key, resource) in &state.all {
                 match before.get(key) {
-                    None => events.push((number(resource), Happened::Added, resource.clone())),
+                    None => events.push((number(resource), ResourceEventKind::Added, resource.clone())),
                     Some(old) if !old.looks_like(resource) => {
-                        events.push((number(resource), Happened::Modified, resource.clone()));
+                        events.push((number(resource), ResourceEventKind::Modified, resource.clone()));
                     }
                     Some(_) => {}
                 }
             }
             let gone = before.iter().filter(|(key, _)| !state.all.contains_key(*key));
-            events.extend(gone.map(|(_, resource)| (at.revision, Happened::Deleted, resource.clone())));
+            events.extend(gone.map(|(_, resource)| (at.revision, ResourceEventKind::Deleted, resource.clone())));
             events.sort_by_key(|(revision, _, _)| *revision);
             for (revision, happened, resource) in events {
                 state.no += 1;
                 let token = format!("{revision}-{}", state.print);
                 let no = state.no;
-                state.log.push_back(Event { no, revision, token, happened, resource });
+                state.log.push_back(ResourceEvent { no, revision, token, happened, resource });
             }
             while state.log.len() > REMEMBERED {
                 if let Some(gone) = state.log.pop_front() {
@@ -512,10 +513,10 @@ impl Shelf {
         self.0.news.send_replace(no);
     }
 
-    /// Follows the resources of a sort: what is there, unless `from` says what is known already; then what happens. `None`
-    /// if that is too long ago; an error if there are too many who follow.
-    pub(crate) fn watch(&self, sort: Sort, from: Option<&str>) -> Result<Option<Watcher>, ()> {
-        let seat = ConcurrencyLimit::take(&self.0.watching, 0, WATCHERS).ok_or(())?;
+    /// Watches the resources of a kind. Without `from` the watch begins with all of them, else with the events after that
+    /// token. `None` means that these are no longer kept; an error, that there are too many watchers.
+    pub(crate) fn watch(&self, kind: ResourceKind, from: Option<&str>) -> Result<Option<ResourceWatcher>, ()> {
+        let permit = ConcurrencyLimit::take(&self.0.watching, 0, WATCHERS).ok_or(())?;
         let state = self.0.state.read();
         let (mut ready, seen) = (
             VecDeque::new(),
@@ -529,13 +530,20 @@ impl Shelf {
         );
         if from.is_none() {
             let token = state.token();
-            for resource in state.all.values().filter(|resource| resource.sort == sort) {
+            for resource in state.all.values().filter(|resource| resource.kind == kind) {
                 let (no, revision, token, resource) = (0, resource.revision, token.clone(), resource.clone());
-                ready.push_back(Event { no, revision, token, happened: Happened::Added, resource });
+                ready.push_back(ResourceEvent { no, revision, token, happened: ResourceEventKind::Added, resource });
             }
         }
         drop(state);
-        Ok(Some(Watcher { shelf: self.clone(), sort, seen, ready, news: self.0.news.subscribe(), _seat: seat }))
+        Ok(Some(ResourceWatcher {
+            registry: self.clone(),
+            kind,
+            seen,
+            ready,
+            news: self.0.news.subscribe(),
+            _permit: permit,
+        }))
     }
 }
 
@@ -544,7 +552,7 @@ impl State {
         format!("{}-{}", self.revision, self.print)
     }
 
-    /// The place of the newest event that whoever has this token knows of.
+    /// The number of the last event before or at the version of this token; `None` if later events are no longer kept.
     fn place(&self, token: &str) -> Option<u64> {
         let (revision, print) = match token.split_once('-') {
             Some((revision, print)) => (revision, Some(print)),
@@ -560,30 +568,30 @@ impl State {
     }
 }
 
-/// Somebody who follows the resources of a sort.
-pub(crate) struct Watcher {
-    shelf: Shelf,
-    sort: Sort,
+/// A watch on the resources of a kind.
+pub(crate) struct ResourceWatcher {
+    registry: ResourceRegistry,
+    kind: ResourceKind,
     seen: u64,
-    ready: VecDeque<Event>,
+    ready: VecDeque<ResourceEvent>,
     news: watch::Receiver<u64>,
-    _seat: ConcurrencyPermit,
+    _permit: ConcurrencyPermit,
 }
 
-impl Watcher {
-    /// The next event; `None` if so much has happened meanwhile that some of it is forgotten.
-    pub(crate) async fn next(&mut self) -> Option<Event> {
+impl ResourceWatcher {
+    /// The next event; `None` if events that this watcher has not read are no longer kept.
+    pub(crate) async fn next(&mut self) -> Option<ResourceEvent> {
         loop {
             if let Some(event) = self.ready.pop_front() {
                 return Some(event);
             }
             self.news.borrow_and_update();
             {
-                let state = self.shelf.0.state.read();
+                let state = self.registry.0.state.read();
                 if state.log.front().is_some_and(|oldest| oldest.no > self.seen + 1) {
                     return None;
                 }
-                let new = state.log.iter().filter(|event| event.no > self.seen && event.resource.sort == self.sort);
+                let new = state.log.iter().filter(|event| event.no > self.seen && event.resource.kind == self.kind);
                 self.ready.extend(new.cloned());
                 self.seen = state.no;
             }
@@ -594,7 +602,7 @@ impl Watcher {
     }
 }
 
-fn is_same(known: &Resource, document: &Document) -> bool {
+fn is_same(known: &Resource, document: &ResourceDocument) -> bool {
     *known.namespace == *namespace_of(document, Some(known))
         && known.labels == document.labels
         && known.annotations == document.annotations
@@ -602,7 +610,7 @@ fn is_same(known: &Resource, document: &Document) -> bool {
         && order_of(known.spec.text()) == order_of(document.spec.text())
 }
 
-/// A text without the spaces between its tokens: the same members in another order are another text.
+/// A JSON text without the whitespace between its tokens. The order of the members is kept, because it matters.
 fn order_of(text: &str) -> String {
     let (mut out, mut quoted, mut escaped) = (String::with_capacity(text.len()), false, false);
     for c in text.chars() {
@@ -618,15 +626,15 @@ fn order_of(text: &str) -> String {
     out
 }
 
-/// Who names no namespace leaves it as it is.
-fn namespace_of<'a>(document: &'a Document, known: Option<&'a Resource>) -> &'a str {
+/// The namespace of a document; without one, that of the existing resource.
+fn namespace_of<'a>(document: &'a ResourceDocument, known: Option<&'a Resource>) -> &'a str {
     document.namespace.as_deref().or(known.map(|known| &*known.namespace)).unwrap_or(super::NAMESPACE)
 }
 
-fn made(document: &Document, known: Option<&Resource>, revision: u64, now: Time) -> Resource {
+fn made(document: &ResourceDocument, known: Option<&Resource>, revision: u64, now: Time) -> Resource {
     let same = known.is_some_and(|known| order_of(known.spec.text()) == order_of(document.spec.text()));
     Resource {
-        sort: document.sort,
+        kind: document.kind,
         name: document.name.as_str().into(),
         namespace: namespace_of(document, known).into(),
         labels: document.labels.clone(),
@@ -642,16 +650,16 @@ fn made(document: &Document, known: Option<&Resource>, revision: u64, now: Time)
 
 fn described(resource: &Resource) -> String {
     match resource.origin {
-        Origin::Config => format!("a configured {}", resource.sort.kind()),
-        Origin::Made => format!("a {}", resource.sort.kind()),
+        Origin::Config => format!("a configured {}", resource.kind.name()),
+        Origin::Made => format!("a {}", resource.kind.name()),
     }
 }
 
-/// What to say of what is the config's.
+/// The message about a resource of the config.
 fn taken(known: &Resource) -> String {
     format!(
         "{} {:?} comes from the server's config; change it there and reload, or choose another name",
-        known.sort.kind(),
+        known.kind.name(),
         known.name
     )
 }
@@ -661,5 +669,5 @@ fn bytes(value: &impl Serialize) -> Result<Bytes, Fault> {
 }
 
 #[cfg(test)]
-#[path = "shelf_tests.rs"]
+#[path = "registry_tests.rs"]
 mod tests;
