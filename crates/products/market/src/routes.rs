@@ -9,7 +9,7 @@ use model::{Fault, Kind};
 use web::body::Response;
 
 use super::Uumit;
-use crate::rest::pace::RequestRate;
+use crate::rest::request_rate::RequestRate;
 use crate::uumit::endpoint as uumit;
 use crate::{PLATFORM_USER, rest};
 use gateway::front::RequestLog;

@@ -7,9 +7,9 @@ use model::Json;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::capabilities::{self, Amount};
 use super::error::Error;
-use super::sale::{self, Amount};
-use super::table::{Going, Keyed, MarketRequest};
+use super::routes::{Going, Keyed, MarketRequest};
 use super::{Page, names, printable};
 use web::openapi::{ParamKind, QueryParam};
 
@@ -249,7 +249,7 @@ pub(super) struct MatchedCapabilities {
 
 #[derive(Debug, Serialize, JsonSchema)]
 struct MatchedCapability {
-    capability: sale::Shown,
+    capability: capabilities::Shown,
     alignment: Alignment,
 }
 
@@ -340,7 +340,7 @@ pub(super) fn offers<'a>(ask: &'a MarketRequest<'a>, body: MatchRequest) -> Goin
         let demand: DemandId = body.demand_id.as_str().into();
         let found = ask.market.offers_for(ask.caller()?, &demand, top as usize).await?;
         let items = found.items.iter().map(|one| MatchedCapability {
-            capability: sale::Shown::of(&one.row),
+            capability: capabilities::Shown::of(&one.row),
             alignment: Alignment::of(&demand, &one.row.id, &one.fit),
         });
         Ok(MatchedCapabilities { items: items.collect(), looked_at: found.looked_at })
@@ -349,7 +349,7 @@ pub(super) fn offers<'a>(ask: &'a MarketRequest<'a>, body: MatchRequest) -> Goin
 
 pub(super) fn wanting<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, MatchedDemands> {
     Box::pin(async move {
-        let (capability, top) = (sale::id(ask), ask.number("top_k").unwrap_or(TOP));
+        let (capability, top) = (capabilities::id(ask), ask.number("top_k").unwrap_or(TOP));
         let found = ask.market.demands_for(ask.caller()?, &capability, top as usize).await?;
         let items = found.items.iter().map(|one| MatchedDemand {
             demand: (&one.row).into(),

@@ -5,9 +5,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::capabilities::Removed;
 use super::error::Error;
-use super::sale::Removed;
-use super::table::{Going, Keyed, MarketRequest};
+use super::routes::{Going, Keyed, MarketRequest};
 use super::{Page, names};
 use web::openapi::{ParamKind, QueryParam};
 

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::error::{Code, Error};
-use super::table::{Going, MarketRequest, Reply, written};
+use super::routes::{Going, MarketRequest, Reply, written};
 use crate::{MarketService, Uumit};
 use gateway::Server;
 use web::body::{room, with_room};

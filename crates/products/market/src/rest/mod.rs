@@ -1,22 +1,22 @@
-//! The market's REST: `/api/v1`. One [`table`] of routes is what is answered and what the OpenAPI document says.
+//! The market's REST: `/api/v1`. One [`routes`] of routes is what is answered and what the OpenAPI document says.
 //!
 //! Every answer is an envelope, `{code, message, data, timestamp}`; clients branch on `code`, where 0 is success.
 
+mod capabilities;
 mod demands;
-mod doors;
-mod elsewhere;
 mod error;
 mod externals;
 mod files;
-mod money;
-mod more;
+mod login;
 mod openapi;
-pub(crate) mod pace;
+mod profile;
 mod purchases;
 mod quote;
+pub(crate) mod request_rate;
+mod routes;
 mod runtime;
-mod sale;
-mod table;
+mod unimplemented;
+mod wallet;
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ use web::headers::{idempotency_key, request_fingerprint, text};
 
 use error::{Code, Error, RefusalData};
 pub(crate) use files::{body_bytes, largest_body};
-use table::{Keyed, MarketRequest, Reply, Route, Who};
+use routes::{Keyed, MarketRequest, Reply, Route, Who};
 
 use crate::MarketService;
 use crate::PLATFORM_USER;
@@ -70,7 +70,7 @@ pub(crate) async fn answer(
 
 /// Whether the table says that a request may be refused so. What is at no route is in no document.
 fn is_documented(head: &request::Parts, below: &str, code: Code) -> bool {
-    table::find(&head.method, below).map_or(true, |(route, _)| route.refusals().contains(&code))
+    routes::find(&head.method, below).map_or(true, |(route, _)| route.refusals().contains(&code))
 }
 
 async fn call(
@@ -82,7 +82,7 @@ async fn call(
 ) -> Result<Reply, Error> {
     let Some(uumit) = MarketService::settings(server) else { return Err(Error::missing("there is no market here")) };
     let market = &uumit.market;
-    let found = table::find(&head.method, below);
+    let found = routes::find(&head.method, below);
     let shown = credentials(&head.headers);
     let who = match &found {
         Ok((route, _)) => route.who,
@@ -93,7 +93,7 @@ async fn call(
         Who::Either if shown.api_key.is_none() && shown.user.is_none() && shown.bearer.is_none() => Ok(None),
         Who::Either | Who::Caller => market.who(shown).await.map(Some),
     };
-    pace::keep(server, &head.headers, matches!(caller, Ok(Some(_))), log)?;
+    request_rate::keep(server, &head.headers, matches!(caller, Ok(Some(_))), log)?;
     let caller = match caller {
         Ok(caller) => caller,
         Err(refused) => {
@@ -106,7 +106,7 @@ async fn call(
     log.caller = caller.as_ref().map(|caller| caller.user.0.clone());
     let (route, named) = found?;
     let body = body?;
-    let query = table::read_query(route, head.uri.query())?;
+    let query = routes::read_query(route, head.uri.query())?;
     let (text, by_form) = read(server, route, head, &body)?;
     let once = once(route, head, below, &text)?;
     let http = RequestContext { head, address: log.address, params: named, query, body: &body };

@@ -7,7 +7,7 @@ use http::header::CACHE_CONTROL;
 use serde_json::{Map, Value, json};
 
 use super::error::Code;
-use super::table::{Going, MarketRequest, ROUTES, ResponseSchema, Route, Who};
+use super::routes::{Going, MarketRequest, ROUTES, ResponseSchema, Route, Who};
 use super::{FORM, MAX_KEY, RefusedEnvelope};
 use web::body::Response;
 use web::openapi::{QueryParam, Schemas, operation_id, path_of, path_params, schema_of};

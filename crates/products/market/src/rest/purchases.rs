@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::error::Error;
-use super::table::{Going, Keyed, MarketRequest};
+use super::routes::{Going, Keyed, MarketRequest};
 use super::{Page, names, printable};
 use web::openapi::{ParamKind, QueryParam};
 

@@ -4,7 +4,7 @@ use market_rules::autonomy::Risk;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::table::{Going, MarketRequest};
+use super::routes::{Going, MarketRequest};
 use super::{names, printable};
 
 #[derive(Debug, Deserialize, JsonSchema)]

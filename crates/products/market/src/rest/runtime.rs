@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use super::error::Error;
 use super::names;
 use super::purchases::{DeliveredFile, Shown as Transaction, files};
-use super::table::{Going, MarketRequest};
+use super::routes::{Going, MarketRequest};
 use crate::uumit::endpoint::guest;
 use web::body::Response;
 use web::headers::last_event_id;

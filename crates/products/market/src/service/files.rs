@@ -17,7 +17,7 @@ use model::{Expect, Fault, Kind, RecordChange, Time};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::service::people::{draw, print, text};
+use crate::service::accounts::{draw, print, text};
 use crate::service::records::{self, ALL};
 use crate::service::{Caller, Error, Market, MarketEntity};
 

@@ -45,6 +45,8 @@
 //! Receivers of a notice are read before the step and written with it, one record for each webhook and event. A process
 //! takes a notice by postponing its next attempt against its version, so that one process delivers it.
 
+mod accounts;
+mod billing;
 mod bounded;
 mod commit;
 mod demands;
@@ -57,13 +59,11 @@ mod idempotency;
 mod notices;
 mod offers;
 mod orders;
-mod people;
 mod quote;
 mod records;
 mod sales;
 mod sellers;
 mod strays;
-mod till;
 mod wallet;
 
 use std::sync::Arc;
@@ -75,6 +75,8 @@ use market_rules::{Actor, Via, autonomy, capability, transaction};
 use model::ports::store::Store;
 use model::{Fault, Time};
 
+pub use accounts::{Approval, Credentials, Device, DeviceState, Issued, NewKey, NewUser, Secrets, Tokens, User};
+pub use billing::{BilledAgent, BillingTerms, Budgets, EXTENSION as PRICE_EXTENSION, MarketSettlement};
 pub use demands::{Matched, Nearest};
 pub use error::{Error, MarketEntity, NotKnown};
 pub use externals::{External, NewExternal, Webhook, WebhookEdit};
@@ -87,10 +89,8 @@ pub use ledger::Once;
 pub use notices::{Deliveries, Event, Lost};
 pub use offers::{Edit, Filter, Invoked, Without};
 pub use orders::{OrderRequest, PurchaseFeed};
-pub use people::{Approval, Credentials, Device, DeviceState, Issued, NewKey, NewUser, Secrets, Tokens, User};
 pub use quote::{Quote, Token};
 pub use sellers::{CallbackRequest, CallbackResponse, Callbacks, HttpCallbacks, Job, JobAct, JobEvent, Jobs};
-pub use till::{BilledAgent, BillingTerms, Budgets, EXTENSION as PRICE_EXTENSION, MarketSettlement};
 pub use wallet::{JournalEntry, Mismatch, Report, StatementLine, Stats, Wallet};
 
 /// The name purchases have where an agent's name is asked for: one that no agent of a config can have.
@@ -126,8 +126,8 @@ struct Shared {
     quiet: externals::UsersWithoutAgents,
     /// Uploads of one seller and downloads by one token, each in its line.
     files: orders::Queues,
-    door: people::LoginThrottle,
-    seen: people::KeyCache,
+    door: accounts::LoginThrottle,
+    seen: accounts::KeyCache,
 }
 
 /// How this market deals.
@@ -213,7 +213,7 @@ impl Market {
         serves: bool,
         callbacks: Arc<dyn Callbacks>,
     ) -> Result<Market, Fault> {
-        let secrets = people::secrets(&engine).await?;
+        let secrets = accounts::secrets(&engine).await?;
         let shared = Shared {
             engine,
             config: ArcSwap::from_pointee(config),
@@ -227,14 +227,14 @@ impl Market {
             notices: notices::NoticeQueue::default(),
             quiet: externals::UsersWithoutAgents::default(),
             files: orders::Queues::default(),
-            door: people::LoginThrottle::default(),
-            seen: people::KeyCache::default(),
+            door: accounts::LoginThrottle::default(),
+            seen: accounts::KeyCache::default(),
         };
         let market = Market { shared: Arc::new(shared) };
         if serves {
             market.shared.engine.set_product(Arc::new(sellers::Clockwork(market.clone())));
             tokio::spawn(expiry::run(market.clone()));
-            tokio::spawn(people::sweep(market.clone()));
+            tokio::spawn(accounts::sweep(market.clone()));
             tokio::spawn(demands::sweep(market.clone()));
             tokio::spawn(notices::deliver(market.clone()));
             tokio::spawn(files::sweep(market.clone()));

@@ -6,7 +6,7 @@ use market_rules::{Capability, CapabilityId, Via};
 use model::Time;
 
 use crate::service::records;
-use crate::service::{Caller, Error, Market, MarketEntity, people};
+use crate::service::{Caller, Error, Market, MarketEntity, accounts};
 
 /// An offer as it would be bought now.
 #[derive(Clone, PartialEq, Eq)]
@@ -63,7 +63,7 @@ impl Market {
         let balance = self.wallet(&caller.user).await?.available;
         let token = match (caller.via, asks) {
             (Via::Person, Some(_)) => {
-                let text = self.shared.secrets.confirm.issue(&question, people::draw()?, now);
+                let text = self.shared.secrets.confirm.issue(&question, accounts::draw()?, now);
                 Some(Token { text, until: now.plus_ms(TOKEN_MS) })
             }
             (Via::Person, None) | (Via::Agent, _) => None,

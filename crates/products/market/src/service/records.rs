@@ -10,11 +10,11 @@ use market_rules::{Capability, CapabilityId, Demand, Sales, Served, Transaction,
 use model::Listed;
 use serde::{Deserialize, Serialize};
 
+use crate::service::accounts::{AccountRow, CodeRow, DeviceRow, KeyRow, LoginRow, User};
 use crate::service::bounded::Added;
 use crate::service::externals::{External, Hooks};
 use crate::service::files::{File, FileSum, GrantRow};
 use crate::service::notices::WebhookNotice;
-use crate::service::people::{AccountRow, CodeRow, DeviceRow, KeyRow, LoginRow, User};
 use crate::service::sellers::Calls;
 use crate::service::wallet::CreditRow;
 use crate::service::{Error, Market, Paged, Paging};

@@ -18,8 +18,8 @@ use model::ports::store::{Store, StoreError};
 use model::{Entry, RecordQuery, State, Task, TaskId, TurnId};
 use uuid::Uuid;
 
+use crate::service::billing::{BudgetEntry, turn_key};
 use crate::service::records::{self, ALL, Booked};
-use crate::service::till::{BudgetEntry, turn_key};
 use crate::service::{Error, Market};
 
 const AT_ONCE: usize = 1_000;

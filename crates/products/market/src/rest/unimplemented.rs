@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::error::{Code, Error};
-use super::table::{Going, Keyed, MarketRequest};
+use super::routes::{Going, Keyed, MarketRequest};
 
 pub(super) fn cash<'a>(_: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, ()> {
     let words = "this server keeps no cash: an operator credits UT with `rialto market credit`";

@@ -7,9 +7,9 @@ use market_rules::transaction::{Role, Status};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::capabilities::{self, NewCapability};
 use super::error::{Error, FieldDetail};
-use super::sale::{self, NewCapability};
-use super::table::{Going, Keyed, MarketRequest};
+use super::routes::{Going, Keyed, MarketRequest};
 use super::{Page, names};
 use web::openapi::{ParamKind, QueryParam};
 
@@ -65,7 +65,7 @@ pub(super) struct BatchDone {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct BatchItem {
     success: bool,
-    capability: Option<sale::Shown>,
+    capability: Option<capabilities::Shown>,
     error: Option<BatchError>,
 }
 
@@ -174,7 +174,7 @@ pub(super) fn batch<'a>(ask: &'a MarketRequest<'a>, body: Batch) -> Going<'a, Ba
             let item = match made {
                 Ok(made) => {
                     done.succeeded += 1;
-                    BatchItem { success: true, capability: Some(sale::Shown::own(&made)), error: None }
+                    BatchItem { success: true, capability: Some(capabilities::Shown::own(&made)), error: None }
                 }
                 Err(refusal) => {
                     done.failed += 1;
@@ -276,7 +276,7 @@ pub(super) fn overview<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, In
 
 pub(super) fn of_one<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, ShownIncome> {
     Box::pin(async move {
-        let (caller, id) = (ask.caller()?, sale::id(ask));
+        let (caller, id) = (ask.caller()?, capabilities::id(ask));
         let earned = ask.market.income(caller).await?.remove(&id);
         let earned = match earned {
             Some(earned) => earned,

@@ -9,7 +9,9 @@ use super::{
     whole, written,
 };
 use crate::rest::error::Code;
-use crate::rest::{demands, doors, elsewhere, externals, files, money, more, openapi, purchases, quote, runtime, sale};
+use crate::rest::{
+    capabilities, demands, externals, files, login, openapi, profile, purchases, quote, runtime, unimplemented, wallet,
+};
 use web::openapi::schema_of;
 
 const STEP: &[Code] = &[Code::DENIED, Code::STATE];
@@ -63,44 +65,47 @@ pub(in crate::rest) static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
     room(
         "capabilities",
         vec![
-            act(post.clone(), "/capabilities", "A new capability, as a draft", sale::create)
+            act(post.clone(), "/capabilities", "A new capability, as a draft", capabilities::create)
                 .needs_body()
                 .may(&[Code::INVALID]),
-            get("/capabilities", "What is on the market, the newest first", sale::list)
+            get("/capabilities", "What is on the market, the newest first", capabilities::list)
                 .who(Who::Anyone)
-                .query(&sale::FILTER)
+                .query(&capabilities::FILTER)
                 .query(&PAGES),
             act(
                 post.clone(),
                 "/capabilities/batch",
                 "Up to 50 drafts; what is refused keeps nothing else back",
-                more::batch,
+                profile::batch,
             )
             .needs_body(),
-            get("/categories", "The categories on the market", more::categories).who(Who::Anyone),
-            get("/pricing/suggestion", "What others ask for the like", more::suggestion)
+            get("/categories", "The categories on the market", profile::categories).who(Who::Anyone),
+            get("/pricing/suggestion", "What others ask for the like", profile::suggestion)
                 .who(Who::Anyone)
-                .query(&more::SUGGESTION),
-            get("/pricing/anomaly-check", "Whether a price is out of line with others", more::anomaly)
+                .query(&profile::SUGGESTION),
+            get("/pricing/anomaly-check", "Whether a price is out of line with others", profile::anomaly)
                 .who(Who::Anyone)
-                .query(&more::ANOMALY)
+                .query(&profile::ANOMALY)
                 .may(&[Code::MISSING]),
-            get("/capabilities/mine", "Your capabilities, the newest first", sale::mine)
-                .query(&sale::MINE)
+            get("/capabilities/mine", "Your capabilities, the newest first", capabilities::mine)
+                .query(&capabilities::MINE)
                 .query(&PAGES),
-            get("/capabilities/{id}", "A capability on the market, or one of your own", sale::one).who(Who::Either),
-            act(Method::PUT, "/capabilities/{id}", "Other terms: what is left out stays as it is", sale::edit)
+            get("/capabilities/{id}", "A capability on the market, or one of your own", capabilities::one)
+                .who(Who::Either),
+            act(Method::PUT, "/capabilities/{id}", "Other terms: what is left out stays as it is", capabilities::edit)
                 .needs_body()
                 .may(CHANGE),
-            act(Method::DELETE, "/capabilities/{id}", "Remove a capability", sale::remove).may(CHANGE),
-            act(post.clone(), "/capabilities/{id}/submit-review", "Bring a draft to market", sale::submit).may(CHANGE),
-            act(post.clone(), "/capabilities/{id}/online", "Sell it again", sale::online).may(CHANGE),
-            act(post.clone(), "/capabilities/{id}/offline", "Sell it no more, for now", sale::offline).may(CHANGE),
+            act(Method::DELETE, "/capabilities/{id}", "Remove a capability", capabilities::remove).may(CHANGE),
+            act(post.clone(), "/capabilities/{id}/submit-review", "Bring a draft to market", capabilities::submit)
+                .may(CHANGE),
+            act(post.clone(), "/capabilities/{id}/online", "Sell it again", capabilities::online).may(CHANGE),
+            act(post.clone(), "/capabilities/{id}/offline", "Sell it no more, for now", capabilities::offline)
+                .may(CHANGE),
             act(
                 post,
                 "/capabilities/{id}/invoke",
                 "Buy, have it served and settle in one call (agents, per_query)",
-                sale::invoke,
+                capabilities::invoke,
             )
             .may(&[Code::DENIED, Code::INVALID, Code::SHORT, Code::STATE, Code::NOT_SERVED]),
         ],
@@ -125,40 +130,41 @@ pub(in crate::rest) static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
     room(
         "wallet",
         vec![
-            get("/wallet", "What you have", money::wallet),
-            get("/wallet/rates", "What a UT is in money", money::rates).who(Who::Anyone),
-            get("/exchange-rates/latest", "What a UT is in money", money::rates).who(Who::Anyone),
-            get("/wallet/exchange-rates/latest", "What a UT is in money", money::rates).who(Who::Anyone),
-            get("/wallet/stats", "What came and went so far", money::stats),
-            get("/wallet/transactions", "Your statement, the newest line first", money::statement)
-                .query(&money::STATEMENT)
+            get("/wallet", "What you have", wallet::wallet),
+            get("/wallet/rates", "What a UT is in money", wallet::rates).who(Who::Anyone),
+            get("/exchange-rates/latest", "What a UT is in money", wallet::rates).who(Who::Anyone),
+            get("/wallet/exchange-rates/latest", "What a UT is in money", wallet::rates).who(Who::Anyone),
+            get("/wallet/stats", "What came and went so far", wallet::stats),
+            get("/wallet/transactions", "Your statement, the newest line first", wallet::statement)
+                .query(&wallet::STATEMENT)
                 .query(&PAGES),
         ],
     );
     room(
         "income",
         vec![
-            get("/income/overview", "What you have earned, by capability", more::overview),
-            get("/income/records", "Your settled sales, the newest first", more::records).query(&PAGES),
-            get("/capabilities/{id}/income", "What you have earned with one", more::of_one),
+            get("/income/overview", "What you have earned, by capability", profile::overview),
+            get("/income/records", "Your settled sales, the newest first", profile::records).query(&PAGES),
+            get("/capabilities/{id}/income", "What you have earned with one", profile::of_one),
         ],
     );
-    room("auth", doors());
+    room("auth", login());
     room("deliverables", deliverables());
     room(
         "interop",
         vec![
-            get("/public/community-stats", "How much goes on here", more::community).who(Who::Anyone),
-            whole("/agents/{id}/card", "A seller's agent card", ResponseSchema::Json(any_object), sale::card)
+            get("/public/community-stats", "How much goes on here", profile::community).who(Who::Anyone),
+            whole("/agents/{id}/card", "A seller's agent card", ResponseSchema::Json(any_object), capabilities::card)
                 .may(&[Code::MISSING]),
             whole(
                 "/agents/{id}/.well-known/agent.json",
                 "A seller's agent card",
                 ResponseSchema::Json(any_object),
-                sale::card,
+                capabilities::card,
             )
             .may(&[Code::MISSING]),
-            get("/interop/debug", "Where everything is, and which headers it takes", elsewhere::debug).who(Who::Anyone),
+            get("/interop/debug", "Where everything is, and which headers it takes", unimplemented::debug)
+                .who(Who::Anyone),
             whole("/openapi.json", "This document", ResponseSchema::Json(any_object), openapi::show),
             whole("/public/openapi.json", "This document", ResponseSchema::Json(any_object), openapi::show),
         ],
@@ -188,7 +194,7 @@ pub(in crate::rest) static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
         "cash",
         cash_routes
             .iter()
-            .map(|(verb, path)| refused(verb, path, cash, elsewhere::cash, Code::WALLET, Who::Caller))
+            .map(|(verb, path)| refused(verb, path, cash, unimplemented::cash, Code::WALLET, Who::Caller))
             .collect(),
     );
     let hall = "The task hall is not part of this server: always refused with 4001";
@@ -198,7 +204,7 @@ pub(in crate::rest) static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
     let halls = halls.flat_map(|path| verbs.iter().map(move |verb| (verb, path)));
     room(
         "task hall",
-        halls.map(|(verb, path)| refused(verb, path, hall, elsewhere::hall, Code::HALL, Who::Anyone)).collect(),
+        halls.map(|(verb, path)| refused(verb, path, hall, unimplemented::hall, Code::HALL, Who::Anyone)).collect(),
     );
     all
 });
@@ -336,13 +342,13 @@ fn deliverables() -> Vec<Route> {
 }
 
 /// The ways in.
-fn doors() -> Vec<Route> {
+fn login() -> Vec<Route> {
     let post = Method::POST;
     let mut approve = act(
         post.clone(),
         "/auth/device-auth/approve",
         "What a person says of a device: JSON, or the form of the page",
-        doors::approve_data,
+        login::approve_data,
     )
     .needs_body()
     .who(Who::Anyone)
@@ -357,21 +363,21 @@ fn doors() -> Vec<Route> {
         let body = decoded(text);
         Box::pin(async move {
             if ask.by_form {
-                return Ok(Reply::Whole(doors::approve_page(ask, body).await));
+                return Ok(Reply::Whole(login::approve_page(ask, body).await));
             }
-            written(&doors::approve_data(ask, body?).await?)
+            written(&login::approve_data(ask, body?).await?)
         })
     });
     vec![
-        act(post.clone(), "/auth/login", "Log in with account and password", doors::login)
+        act(post.clone(), "/auth/login", "Log in with account and password", login::login)
             .needs_body()
             .who(Who::Anyone)
             .may(&[Code::PASSWORD, Code::TOO_OFTEN, Code::INVALID]),
-        act(post.clone(), "/auth/refresh", "A new access token for a refresh token", doors::refresh)
+        act(post.clone(), "/auth/refresh", "A new access token for a refresh token", login::refresh)
             .needs_body()
             .who(Who::Anyone)
             .may(&[Code::NOBODY, Code::TOO_OFTEN, Code::INVALID]),
-        act(post.clone(), "/auth/logout", "End a login, or all of a user's", doors::logout).who(Who::Anyone).may(&[
+        act(post.clone(), "/auth/logout", "End a login, or all of a user's", login::logout).who(Who::Anyone).may(&[
             Code::NOBODY,
             Code::TOO_OFTEN,
             Code::INVALID,
@@ -381,18 +387,18 @@ fn doors() -> Vec<Route> {
             post.clone(),
             "/auth/change-password",
             "Change the password; every login ends, and another begins",
-            doors::change_password,
+            login::change_password,
         )
         .needs_body()
         .may(&[Code::PASSWORD, Code::TOO_OFTEN, Code::INVALID, Code::STATE]),
-        act(post.clone(), "/auth/device-auth", "A device asks for a key", doors::device)
+        act(post.clone(), "/auth/device-auth", "A device asks for a key", login::device)
             .who(Who::Anyone)
             .may(&[Code::TOO_OFTEN, Code::INVALID]),
-        act(post, "/auth/device-auth/poll", "The device asks what has become of it", doors::poll)
+        act(post, "/auth/device-auth/poll", "The device asks what has become of it", login::poll)
             .needs_body()
             .who(Who::Anyone)
             .may(&[Code::TOO_OFTEN, Code::MISSING, Code::INVALID]),
         approve,
-        whole("/auth/device", "The page where a person lets a device in", ResponseSchema::Html, doors::page),
+        whole("/auth/device", "The page where a person lets a device in", ResponseSchema::Html, login::page),
     ]
 }

@@ -335,5 +335,5 @@ pub(super) fn read_query<'a>(route: &Route, text: Option<&'a str>) -> Result<Que
 }
 
 #[cfg(test)]
-#[path = "table_tests.rs"]
+#[path = "routes_tests.rs"]
 mod tests;

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use super::error::Error;
 use super::purchases::Shown as Transaction;
-use super::table::{Going, Keyed, MarketRequest};
+use super::routes::{Going, Keyed, MarketRequest};
 use super::{Page, names};
 use web::body::Response;
 use web::openapi::{ParamKind, QueryParam};

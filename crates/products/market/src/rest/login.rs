@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::error::Error;
-use super::table::{Going, MarketRequest};
+use super::routes::{Going, MarketRequest};
 use super::{credentials, printable};
 use web::body::Response;
 use web::client_address::network_of;

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Page;
-use super::table::{Going, Keyed, MarketRequest};
+use super::routes::{Going, Keyed, MarketRequest};
 use web::openapi::{ParamKind, QueryParam};
 
 pub(super) const STATEMENT: [QueryParam; 1] = [QueryParam {
