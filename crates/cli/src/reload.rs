@@ -135,7 +135,7 @@ impl Open {
     }
 
     /// The market's new terms, if the config sets valid ones.
-    fn next(&self, wanted: Option<Market>) -> anyhow::Result<(Market, market::service::Config)> {
+    fn next(&self, wanted: Option<Market>) -> anyhow::Result<(Market, market::service::MarketConfig)> {
         let next = match wanted {
             Some(wanted) => wanted.held_to(self.config.tenant()),
             None => self.config.clone(),
@@ -320,7 +320,7 @@ impl Reloader {
         loaded.map_err(|fault| anyhow::anyhow!("cannot read what was made: {fault} ({})", fault.cause_text()))
     }
 
-    fn settings(&self, plan: &Plan) -> anyhow::Result<(Settings, Option<(Market, market::service::Config)>)> {
+    fn settings(&self, plan: &Plan) -> anyhow::Result<(Settings, Option<(Market, market::service::MarketConfig)>)> {
         let settings = plan.settings()?;
         let next = self.open.as_ref().map(|open| open.next(plan.market())).transpose()?;
         let mut products: Vec<Arc<dyn ProductService>> = Vec::new();

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::service::{Config, Error as Refused, Market, MarketEntity as What, NewKey, NewUser, Report, StatementLine};
+use crate::service::{
+    Error as Refused, Market, MarketConfig, MarketEntity as What, MarketReport, NewApiKey, NewUser, StatementLine,
+};
 use engine::Engine;
 use futures_util::FutureExt as _;
 use market_rules::ledger::AccountKind;
@@ -58,7 +60,7 @@ pub enum MarketOperation {
         #[serde(default)]
         limits: Option<(String, String)>,
         #[serde(default)]
-        key: Option<Key>,
+        key: Option<OpenedKey>,
     },
     Credit {
         user: String,
@@ -79,7 +81,7 @@ pub enum MarketOperation {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Key {
+pub enum OpenedKey {
     /// Acts for the user that is opened.
     User,
     /// Acts for every user of the platform.
@@ -92,9 +94,9 @@ async fn market(engine: &Engine, running: Option<Market>, tenant: Option<String>
         (Some(market), None) => Ok(market),
         (Some(market), Some(tenant)) if *market.config().tenant == *tenant => Ok(market),
         (Some(_) | None, tenant) => {
-            let usual = Config::default();
+            let usual = MarketConfig::default();
             let tenant = tenant.map_or_else(|| usual.tenant.clone(), Arc::from);
-            Market::start(engine.clone(), Config { tenant, ..usual }, false).await
+            Market::start(engine.clone(), MarketConfig { tenant, ..usual }, false).await
         }
     }
 }
@@ -129,7 +131,12 @@ async fn perform(context: &AdminContext<'_>, arguments: Value) -> Result<Value, 
     }
 }
 
-async fn open(market: &Market, context: &AdminContext<'_>, new: NewUser, key: Option<Key>) -> Result<Value, Refused> {
+async fn open(
+    market: &Market,
+    context: &AdminContext<'_>,
+    new: NewUser,
+    key: Option<OpenedKey>,
+) -> Result<Value, Refused> {
     let user = market.open_user(new).await?;
     let mut shown = json!({
         "user_id": user.id.as_str(),
@@ -140,14 +147,14 @@ async fn open(market: &Market, context: &AdminContext<'_>, new: NewUser, key: Op
     context.audit("market", json!({ "change": "opened", "user": user.id.as_str(), "tenant": &*user.tenant }));
     if let Some(key) = key {
         let wanted = match &key {
-            Key::User => NewKey::User(user.id.clone()),
-            Key::Platform(name) => NewKey::Platform(name.as_str().into()),
+            OpenedKey::User => NewApiKey::User(user.id.clone()),
+            OpenedKey::Platform(name) => NewApiKey::Platform(name.as_str().into()),
         };
         let issued = market.issue_key(wanted, None).await?;
         shown["api_key"] = json!(issued.api_key);
         let (platform, user) = match key {
-            Key::User => (None, Some(user.id.as_str())),
-            Key::Platform(name) => (Some(name), None),
+            OpenedKey::User => (None, Some(user.id.as_str())),
+            OpenedKey::Platform(name) => (Some(name), None),
         };
         context.audit("market", json!({ "change": "key created", "user": user, "platform": platform }));
     }
@@ -225,7 +232,7 @@ async fn journal(market: &Market, limit: u32) -> Result<Value, Refused> {
     Ok(json!({ "entries": entries.collect::<Vec<_>>() }))
 }
 
-fn verified(report: &Report) -> Value {
+fn verified(report: &MarketReport) -> Value {
     let differences: Vec<String> = report.words().take(TOLD).collect();
     json!({
         "clean": report.is_clean(),
@@ -255,9 +262,9 @@ pub fn account(tenant: &Arc<str>, name: &str) -> Result<AccountId, Fault> {
     }
 }
 
-fn limits_of(market: &Market, per_call: &str, daily: &str) -> Result<autonomy::Limits, Fault> {
+fn limits_of(market: &Market, per_call: &str, daily: &str) -> Result<autonomy::SpendingLimits, Fault> {
     let usual = market.config().limits;
-    Ok(autonomy::Limits { per_call: ut("per-call", per_call)?, daily: ut("daily", daily)?, ..usual })
+    Ok(autonomy::SpendingLimits { per_call: ut("per-call", per_call)?, daily: ut("daily", daily)?, ..usual })
 }
 
 fn ut(name: &str, text: &str) -> Result<Ut, Fault> {

@@ -8,7 +8,7 @@ mod settings;
 pub mod uumit;
 
 pub use routes::{MarketAddress, MarketService};
-pub use settings::Uumit;
+pub use settings::MarketSettings;
 
 use std::sync::Arc;
 

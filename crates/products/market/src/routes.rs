@@ -8,7 +8,7 @@ use http::{HeaderMap, request};
 use model::{Fault, Kind};
 use web::body::Response;
 
-use super::Uumit;
+use super::MarketSettings;
 use crate::rest::request_rate::RequestRate;
 use crate::uumit::endpoint as uumit;
 use crate::{PLATFORM_USER, rest};
@@ -20,18 +20,18 @@ use gateway::product::{
 use gateway::{Server, callers, intake};
 
 pub struct MarketService {
-    settings: Uumit,
+    settings: MarketSettings,
     pub(crate) rate: Option<RequestRate>,
 }
 
 impl MarketService {
-    pub fn new(settings: Uumit) -> MarketService {
+    pub fn new(settings: MarketSettings) -> MarketService {
         let rate = RequestRate::new(&settings);
         MarketService { settings, rate }
     }
 
     /// The market's settings, where it is served.
-    pub(crate) fn settings(server: &Server) -> Option<&Uumit> {
+    pub(crate) fn settings(server: &Server) -> Option<&MarketSettings> {
         server.product::<MarketService>().map(|service| &service.settings)
     }
 }

@@ -2,7 +2,7 @@
 
 /// UUMit's endpoints: `/api/v1`, `/uumit`, and its rows at `/a2a`.
 #[derive(Clone, Debug)]
-pub struct Uumit {
+pub struct MarketSettings {
     pub market: crate::service::Market,
     /// The JSON-RPC code of what cannot be done any more, or not yet.
     pub invalid_state_code: i32,
@@ -12,8 +12,8 @@ pub struct Uumit {
     pub requests_per_minute: Option<u32>,
 }
 
-impl Uumit {
-    pub fn new(market: crate::service::Market) -> Uumit {
-        Uumit { market, invalid_state_code: -32602, window_ms: 60_000, requests_per_minute: None }
+impl MarketSettings {
+    pub fn new(market: crate::service::Market) -> MarketSettings {
+        MarketSettings { market, invalid_state_code: -32602, window_ms: 60_000, requests_per_minute: None }
     }
 }

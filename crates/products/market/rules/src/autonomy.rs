@@ -19,7 +19,7 @@ use ledger::{UserId, Ut};
 
 /// The limits within which an agent spends without a confirmation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct SpendingLimits {
     /// In one purchase.
     pub per_call: Ut,
     /// In one day (UTC), all purchases together, as they are decided: what comes back later is not given back here.
@@ -28,9 +28,9 @@ pub struct Limits {
     pub risk: Risk,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits { per_call: Ut::from_hundredths(10_000), daily: Ut::from_hundredths(500_000), risk: Risk::L3 }
+impl Default for SpendingLimits {
+    fn default() -> SpendingLimits {
+        SpendingLimits { per_call: Ut::from_hundredths(10_000), daily: Ut::from_hundredths(500_000), risk: Risk::L3 }
     }
 }
 
@@ -61,7 +61,7 @@ impl Risk {
 
     /// Free data is L0, other data L1, a service L2, an account L4. A fee above the limit of one call raises the class by one,
     /// a fee above the limit of a day by two.
-    pub fn of(what: CapabilityType, fee: Ut, limits: &Limits) -> Risk {
+    pub fn of(what: CapabilityType, fee: Ut, limits: &SpendingLimits) -> Risk {
         let by_type = match what {
             CapabilityType::Data | CapabilityType::Knowledge if fee.is_zero() => 0,
             CapabilityType::Data | CapabilityType::Knowledge => 1,
@@ -96,7 +96,7 @@ pub enum Because {
 }
 
 /// `spent` is what the user's agents have spent by themselves this day.
-pub fn decide(limits: &Limits, spent: Ut, fee: Ut, risk: Risk) -> Decision {
+pub fn decide(limits: &SpendingLimits, spent: Ut, fee: Ut, risk: Risk) -> Decision {
     if fee > limits.per_call {
         return Decision::Ask(Because::PerCall);
     }
@@ -197,10 +197,10 @@ impl Question {
 
 /// The key that signs tokens. All replicas need the same one.
 #[derive(Clone)]
-pub struct Key(Hmac<Sha256>);
+pub struct ConfirmationKey(Hmac<Sha256>);
 
 /// The key is in no log.
-impl fmt::Debug for Key {
+impl fmt::Debug for ConfirmationKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Key(..)")
     }
@@ -263,12 +263,12 @@ impl Confirmed {
     }
 }
 
-impl Key {
-    pub fn new(secret: &[u8]) -> Result<Key, KeyTooShort> {
+impl ConfirmationKey {
+    pub fn new(secret: &[u8]) -> Result<ConfirmationKey, KeyTooShort> {
         if secret.len() < 32 {
             return Err(KeyTooShort);
         }
-        Hmac::new_from_slice(secret).map(Key).map_err(|_| KeyTooShort)
+        Hmac::new_from_slice(secret).map(ConfirmationKey).map_err(|_| KeyTooShort)
     }
 
     /// Makes a token. `nonce` is drawn by the caller, anew for each.

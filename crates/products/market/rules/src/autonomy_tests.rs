@@ -10,13 +10,13 @@ fn ut(units: i64) -> Ut {
 fn question() -> Question {
     Question { tenant: "default".into(), caller: "u_1".into(), capability: "cap_x".into(), fee: ut(120) }
 }
-fn key(byte: u8) -> Key {
-    Key::new(&[byte; 32]).unwrap()
+fn key(byte: u8) -> ConfirmationKey {
+    ConfirmationKey::new(&[byte; 32]).unwrap()
 }
 
 #[test]
 fn an_agent_buys_within_its_limits_and_asks_beyond_them() {
-    let limits = Limits::default();
+    let limits = SpendingLimits::default();
     let ask = |spent, fee, risk| decide(&limits, ut(spent), ut(fee), risk);
     assert_eq!(ask(0, 100, Risk::L3), Decision::Alone);
     assert_eq!(ask(4_900, 100, Risk::L0), Decision::Alone);
@@ -24,7 +24,7 @@ fn an_agent_buys_within_its_limits_and_asks_beyond_them() {
     assert_eq!(ask(4_901, 100, Risk::L0), Decision::Ask(Because::Daily));
     assert_eq!(ask(0, 0, Risk::L4), Decision::Ask(Because::Risk));
     let full = decide(
-        &Limits { daily: Ut::from_hundredths(i64::MAX), ..limits },
+        &SpendingLimits { daily: Ut::from_hundredths(i64::MAX), ..limits },
         Ut::from_hundredths(i64::MAX),
         ut(1),
         Risk::L0,
@@ -34,7 +34,7 @@ fn an_agent_buys_within_its_limits_and_asks_beyond_them() {
 
 #[test]
 fn risk_follows_from_what_it_is_and_what_it_costs() {
-    let of = |what, fee| Risk::of(what, ut(fee), &Limits::default()).name();
+    let of = |what, fee| Risk::of(what, ut(fee), &SpendingLimits::default()).name();
     assert_eq!(of(CapabilityType::Data, 0), "L0");
     assert_eq!(of(CapabilityType::Knowledge, 1), "L1");
     assert_eq!(of(CapabilityType::Api, 0), "L2");
@@ -83,7 +83,7 @@ fn a_token_is_what_it_was() {
 
 #[test]
 fn a_short_key_is_refused_and_no_key_is_printed() {
-    assert_eq!(Key::new(&[1; 31]).unwrap_err(), KeyTooShort);
+    assert_eq!(ConfirmationKey::new(&[1; 31]).unwrap_err(), KeyTooShort);
     assert_eq!(format!("{:?}", key(1)), "Key(..)");
 }
 

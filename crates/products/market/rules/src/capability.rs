@@ -1,5 +1,5 @@
 //! Capabilities: terms and price, the kind of seller that serves them, and the states from draft to market. A seller's
-//! input is a [`Draft`].
+//! input is a [`CapabilityDraft`].
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use ledger::{UserId, Ut};
 
 mod draft;
 
-pub(crate) use draft::Wrong;
-pub use draft::{Draft, called_at};
+pub(crate) use draft::FieldErrors;
+pub use draft::{CapabilityDraft, called_at};
 
 pub const MAX_REASON: usize = 500;
 /// A year; what is longer is no booking.
@@ -152,7 +152,7 @@ impl FieldError {
 
 /// How a capability comes to market here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Rules {
+pub struct CapabilityRules {
     /// A reviewer approves each capability before it is on the market, and again when its promises have changed.
     pub review: bool,
     /// Callbacks may be plain HTTP and on this machine or network: for trying things out.
@@ -161,7 +161,7 @@ pub struct Rules {
 
 /// An action on a capability.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum CapabilityAction {
     Edit(Box<CapabilityTerms>),
     Submit,
     Approve,
@@ -181,16 +181,16 @@ named!(Verb {
     Remove = "remove",
 });
 
-impl Action {
+impl CapabilityAction {
     pub fn verb(&self) -> Verb {
         match self {
-            Action::Edit(_) => Verb::Edit,
-            Action::Submit => Verb::Submit,
-            Action::Approve => Verb::Approve,
-            Action::Refuse { .. } => Verb::Refuse,
-            Action::Offline => Verb::Offline,
-            Action::Online => Verb::Online,
-            Action::Remove => Verb::Remove,
+            CapabilityAction::Edit(_) => Verb::Edit,
+            CapabilityAction::Submit => Verb::Submit,
+            CapabilityAction::Approve => Verb::Approve,
+            CapabilityAction::Refuse { .. } => Verb::Refuse,
+            CapabilityAction::Offline => Verb::Offline,
+            CapabilityAction::Online => Verb::Online,
+            CapabilityAction::Remove => Verb::Remove,
         }
     }
 }
@@ -233,7 +233,13 @@ impl Capability {
     }
 
     /// Performs an action if the actor may do it now. Purchases under way are not affected: they have all the terms they need.
-    pub fn step(&self, actor: &Actor, action: Action, now: Time, rules: &Rules) -> Result<After, Error> {
+    pub fn step(
+        &self,
+        actor: &Actor,
+        action: CapabilityAction,
+        now: Time,
+        rules: &CapabilityRules,
+    ) -> Result<After, Error> {
         let verb = action.verb();
         let (owner, platform) = (actor.is(&self.tenant, &self.owner), *actor == Actor::Platform);
         match verb {
@@ -245,23 +251,25 @@ impl Capability {
         }
         let mut next = self.clone();
         next.status = match (&action, self.status) {
-            (Action::Remove, _) => return Ok(After::Removed),
-            (Action::Edit(terms), Status::Draft | Status::Rejected) => {
+            (CapabilityAction::Remove, _) => return Ok(After::Removed),
+            (CapabilityAction::Edit(terms), Status::Draft | Status::Rejected) => {
                 next.terms = (**terms).clone();
                 Status::Draft
             }
-            (Action::Edit(terms), Status::Active | Status::Offline) => {
+            (CapabilityAction::Edit(terms), Status::Active | Status::Offline) => {
                 let again = rules.review && self.terms.promises_other_than(terms);
                 next.terms = (**terms).clone();
                 if again { Status::Draft } else { self.status }
             }
-            (Action::Submit, Status::Draft | Status::Rejected) if rules.review || self.barred => Status::PendingReview,
-            (Action::Submit, Status::Draft | Status::Rejected) => Status::Active,
-            (Action::Approve, Status::PendingReview) => {
+            (CapabilityAction::Submit, Status::Draft | Status::Rejected) if rules.review || self.barred => {
+                Status::PendingReview
+            }
+            (CapabilityAction::Submit, Status::Draft | Status::Rejected) => Status::Active,
+            (CapabilityAction::Approve, Status::PendingReview) => {
                 next.barred = false;
                 Status::Active
             }
-            (Action::Refuse { reason }, Status::PendingReview) => {
+            (CapabilityAction::Refuse { reason }, Status::PendingReview) => {
                 if reason.chars().count() > MAX_REASON {
                     let detail = format!("must have at most {MAX_REASON} characters");
                     return Err(Error::Invalid(FieldError::new("reason", detail)));
@@ -269,26 +277,26 @@ impl Capability {
                 next.reason = Some(reason.clone());
                 Status::Rejected
             }
-            (Action::Offline, Status::Active) => {
+            (CapabilityAction::Offline, Status::Active) => {
                 next.barred = platform;
                 Status::Offline
             }
             // The platform bars what its owner has already taken down, too.
-            (Action::Offline, Status::Offline) if platform => {
+            (CapabilityAction::Offline, Status::Offline) if platform => {
                 next.barred = true;
                 Status::Offline
             }
-            (Action::Online, Status::Offline) => {
+            (CapabilityAction::Online, Status::Offline) => {
                 next.barred = false;
                 Status::Active
             }
             (
-                Action::Edit(_)
-                | Action::Submit
-                | Action::Approve
-                | Action::Refuse { .. }
-                | Action::Offline
-                | Action::Online,
+                CapabilityAction::Edit(_)
+                | CapabilityAction::Submit
+                | CapabilityAction::Approve
+                | CapabilityAction::Refuse { .. }
+                | CapabilityAction::Offline
+                | CapabilityAction::Online,
                 status,
             ) => return Err(Error::WrongState { verb, status }),
         };

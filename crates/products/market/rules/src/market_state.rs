@@ -1,4 +1,4 @@
-//! The whole market in memory: what a store has to do with a [`Step`], in the plainest form.
+//! The whole market in memory: what a store has to do with a [`TransactionStep`], in the plainest form.
 //!
 //! It is the reference that stores are compared with, and what tests and examples trade in. Nothing in it is kept.
 
@@ -11,8 +11,10 @@ use crate::autonomy::{Mark, TokenRefused, day};
 use crate::capability::{Capability, Status as CapabilityStatus};
 use crate::error::Error;
 use crate::precondition::Precondition;
-use crate::transaction::{Action, Deadline, Order, Rules, Step, TimerChange, Transaction};
-use crate::verify::{Difference, verify};
+use crate::transaction::{
+    Deadline, DeadlineChange, PurchaseOrder, Transaction, TransactionAction, TransactionRules, TransactionStep,
+};
+use crate::verify::{MarketDifference, verify};
 use crate::{Actor, CapabilityId, Sales};
 use ledger::{Account, AccountId, EntryId, Hold, LedgerEntry, LedgerPosting, TransactionId, UserId, Ut};
 
@@ -71,7 +73,7 @@ impl From<StateConflict> for Error {
 
 impl MarketState {
     /// Does all of a step, or nothing.
-    pub fn commit(&mut self, step: &Step) -> Result<(), StateConflict> {
+    pub fn commit(&mut self, step: &TransactionStep) -> Result<(), StateConflict> {
         step.guards.iter().try_for_each(|guard| self.check(guard))?;
         if let Some(hold) = &step.hold {
             let fits = match self.holds.get(&hold.transaction) {
@@ -90,8 +92,8 @@ impl MarketState {
         self.holds.extend(step.hold.iter().map(|hold| (hold.transaction, hold.clone())));
         for change in &step.timers {
             match change {
-                TimerChange::Set(due) => self.timers.insert((id, due.deadline), due.at),
-                TimerChange::Clear(deadline) => self.timers.remove(&(id, *deadline)),
+                DeadlineChange::Set(due) => self.timers.insert((id, due.deadline), due.at),
+                DeadlineChange::Clear(deadline) => self.timers.remove(&(id, *deadline)),
             };
         }
         if let Some(spend) = &step.spend {
@@ -169,12 +171,18 @@ impl MarketState {
     }
 
     /// Buys, as of now: what the order has to know of the book is filled in.
-    pub fn order(&mut self, order: Order, capability: &CapabilityId, now: Time, rules: &Rules) -> Result<Step, Error> {
+    pub fn order(
+        &mut self,
+        order: PurchaseOrder,
+        capability: &CapabilityId,
+        now: Time,
+        rules: &TransactionRules,
+    ) -> Result<TransactionStep, Error> {
         let missing = || Error::NotOnSale { capability: capability.clone(), status: CapabilityStatus::Offline };
         let spent = self.spent(&order.tenant, &order.buyer, day(now));
         let known = self.capability(&order.tenant, capability).ok_or_else(missing)?;
         let sold = self.sales(&order.tenant, capability);
-        let step = Transaction::create(Order { spent, sold, ..order }, known, now, rules)?;
+        let step = Transaction::create(PurchaseOrder { spent, sold, ..order }, known, now, rules)?;
         self.commit(&step)?;
         Ok(step)
     }
@@ -184,10 +192,10 @@ impl MarketState {
         &mut self,
         id: TransactionId,
         actor: &Actor,
-        action: Action,
+        action: TransactionAction,
         now: Time,
-        rules: &Rules,
-    ) -> Result<Step, Error> {
+        rules: &TransactionRules,
+    ) -> Result<TransactionStep, Error> {
         // To who is asking, one that is not there is one that is not theirs.
         let step = self.transactions.get(&id).ok_or(Error::NotParty)?.step(actor, action, now, rules)?;
         self.commit(&step)?;
@@ -239,7 +247,7 @@ impl MarketState {
         self.timers.iter().map(|((id, deadline), at)| (*id, *deadline, *at))
     }
 
-    pub fn verify(&self) -> Vec<Difference> {
+    pub fn verify(&self) -> Vec<MarketDifference> {
         verify(self.accounts(), &self.journal, self.holds(), self.transactions(), [])
     }
 }

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! [`Transaction::create`] and [`Transaction::step`] are the only transitions. Each returns all changes that belong together
-//! as one [`Step`]; nothing has happened until a store has committed it. A deadline acts when its timer fires, not before:
+//! as one [`TransactionStep`]; nothing has happened until a store has committed it. A deadline acts when its timer fires, not before:
 //! a party that acts first, even late, has acted.
 
 use std::sync::Arc;
@@ -156,7 +156,7 @@ pub struct Deliverable {
 
 /// How this market deals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rules {
+pub struct TransactionRules {
     pub commission: Rate,
     /// Money is set aside with the order; otherwise the buyer does it as a step of its own.
     pub auto_freeze: bool,
@@ -172,9 +172,9 @@ pub struct Rules {
 
 const HOUR_MS: u64 = 60 * 60 * 1_000;
 
-impl Default for Rules {
-    fn default() -> Rules {
-        Rules {
+impl Default for TransactionRules {
+    fn default() -> TransactionRules {
+        TransactionRules {
             commission: Rate::TENTH,
             auto_freeze: false,
             accept_ms: 24 * HOUR_MS,
@@ -187,7 +187,7 @@ impl Default for Rules {
 
 /// A buyer's order, and the facts about the buyer that it depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Order {
+pub struct PurchaseOrder {
     /// Drawn by the caller.
     pub id: TransactionId,
     pub tenant: Arc<str>,
@@ -198,7 +198,7 @@ pub struct Order {
     pub demand: Option<Arc<str>>,
     pub input: Option<Json>,
     /// The buyer's own.
-    pub limits: autonomy::Limits,
+    pub limits: autonomy::SpendingLimits,
     /// The sum that the buyer's agents have spent by themselves this day.
     pub spent: Ut,
     /// A good token that came with the order.
@@ -209,7 +209,7 @@ pub struct Order {
 
 /// An action on a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum TransactionAction {
     /// The buyer says yes to what its agent wants to buy: in person, or by a token.
     Approve(Option<Confirmed>),
     Freeze,
@@ -243,25 +243,25 @@ named!(Verb {
     Expire = "expire",
 });
 
-impl Action {
+impl TransactionAction {
     pub fn verb(&self) -> Verb {
         match self {
-            Action::Approve(_) => Verb::Approve,
-            Action::Freeze => Verb::Freeze,
-            Action::Accept => Verb::Accept,
-            Action::Reject { .. } => Verb::Reject,
-            Action::Deliver { .. } => Verb::Deliver,
-            Action::Confirm => Verb::Confirm,
-            Action::Cancel => Verb::Cancel,
-            Action::Fail { .. } => Verb::Fail,
-            Action::Due(_) => Verb::Expire,
+            TransactionAction::Approve(_) => Verb::Approve,
+            TransactionAction::Freeze => Verb::Freeze,
+            TransactionAction::Accept => Verb::Accept,
+            TransactionAction::Reject { .. } => Verb::Reject,
+            TransactionAction::Deliver { .. } => Verb::Deliver,
+            TransactionAction::Confirm => Verb::Confirm,
+            TransactionAction::Cancel => Verb::Cancel,
+            TransactionAction::Fail { .. } => Verb::Fail,
+            TransactionAction::Due(_) => Verb::Expire,
         }
     }
 }
 
 /// All that has to happen together. A store does all of it, or none.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct TransactionStep {
     /// The row from now on.
     pub transaction: Transaction,
     /// The task state that A2A callers see.
@@ -271,7 +271,7 @@ pub struct Step {
     pub entries: Vec<LedgerEntry>,
     /// Conditions of the commit.
     pub guards: Vec<Precondition>,
-    pub timers: Vec<TimerChange>,
+    pub timers: Vec<DeadlineChange>,
     /// The amount that an agent's own decision adds to its day.
     pub spend: Option<Spend>,
     /// The token that is used up by this.
@@ -281,7 +281,7 @@ pub struct Step {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TimerChange {
+pub enum DeadlineChange {
     Set(Due),
     Clear(Deadline),
 }

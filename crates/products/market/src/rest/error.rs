@@ -10,14 +10,14 @@ use serde::Serialize;
 
 /// A code and its status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Code {
+pub(super) struct MarketCode {
     pub(super) status: u16,
     pub(super) number: u32,
 }
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $number:literal / $status:literal),+ $(,)?) => {
-        impl Code { $($(#[$doc])* pub(super) const $name: Code = Code { number: $number, status: $status };)+ }
+        impl MarketCode { $($(#[$doc])* pub(super) const $name: MarketCode = MarketCode { number: $number, status: $status };)+ }
     };
 }
 codes! {
@@ -77,7 +77,7 @@ pub(super) struct RefusalData {
 /// A refusal as it is answered.
 #[derive(Debug)]
 pub(super) struct Error {
-    pub(super) code: Code,
+    pub(super) code: MarketCode,
     pub(super) message: String,
     pub(super) data: Box<RefusalData>,
     pub(super) retry_after_s: Option<u64>,
@@ -86,33 +86,33 @@ pub(super) struct Error {
 }
 
 impl Error {
-    pub(super) fn new(code: Code, message: impl Into<String>) -> Error {
+    pub(super) fn new(code: MarketCode, message: impl Into<String>) -> Error {
         Error { code, message: message.into(), data: Box::default(), retry_after_s: None, allow: None }
     }
 
     /// A field that cannot be read.
     pub(super) fn field(field: impl Into<String>, detail: impl Into<String>) -> Error {
         let (field, detail) = (field.into(), detail.into());
-        let mut refusal = Error::new(Code::BAD, format!("{field} {detail}"));
+        let mut refusal = Error::new(MarketCode::BAD, format!("{field} {detail}"));
         refusal.data.details.push(FieldDetail { field, detail });
         refusal
     }
 
     /// A refusal with its reason in a word.
-    pub(super) fn because(reason: &'static str, code: Code, message: impl Into<String>) -> Error {
+    pub(super) fn because(reason: &'static str, code: MarketCode, message: impl Into<String>) -> Error {
         let mut refusal = Error::new(code, message);
         refusal.data.reason = Some(reason);
         refusal
     }
 
     pub(super) fn missing(message: impl Into<String>) -> Error {
-        Error::new(Code::MISSING, message)
+        Error::new(MarketCode::MISSING, message)
     }
 
     /// A method that an address does not have.
     pub(super) fn method(allow: String) -> Error {
         let message = format!("this address answers to {allow} only");
-        Error { allow: Some(allow), ..Error::new(Code::VERB, message) }
+        Error { allow: Some(allow), ..Error::new(MarketCode::VERB, message) }
     }
 
     pub(super) fn status(&self) -> StatusCode {
@@ -122,7 +122,7 @@ impl Error {
     fn fields(errors: &[FieldError], message: String) -> Error {
         // A missing field is a bad request; a present one with a wrong value is a failed check.
         let missing = errors.iter().any(|error| error.detail.starts_with("is required"));
-        let mut refusal = Error::new(if missing { Code::BAD } else { Code::INVALID }, message);
+        let mut refusal = Error::new(if missing { MarketCode::BAD } else { MarketCode::INVALID }, message);
         refusal.data.details = errors
             .iter()
             .map(|error| FieldDetail { field: error.field.to_owned(), detail: error.detail.clone() })
@@ -137,38 +137,40 @@ impl From<Refused> for Error {
         match refused {
             Refused::Rule(rule) => by_rule(&rule, message),
             Refused::Capability(refused) => match refused {
-                capability::Error::NotOwner(_) | capability::Error::NotPlatform(_) => Error::new(Code::DENIED, message),
+                capability::Error::NotOwner(_) | capability::Error::NotPlatform(_) => {
+                    Error::new(MarketCode::DENIED, message)
+                }
                 capability::Error::WrongState { status, .. } => {
-                    let mut refusal = Error::new(Code::STATE, message);
+                    let mut refusal = Error::new(MarketCode::STATE, message);
                     refusal.data.internal_status = Some(status.name());
                     refusal
                 }
                 capability::Error::Invalid(error) => Error::fields(&[error], message),
             },
             Refused::Demand(refused) => match refused {
-                demand::Error::NotOwner => Error::new(Code::DENIED, message),
+                demand::Error::NotOwner => Error::new(MarketCode::DENIED, message),
                 demand::Error::NotOpen(status) | demand::Error::WrongState { status, .. } => {
-                    let mut refusal = Error::new(Code::STATE, message);
+                    let mut refusal = Error::new(MarketCode::STATE, message);
                     refusal.data.internal_status = Some(status.name());
                     refusal
                 }
             },
             Refused::Fields(errors) => Error::fields(&errors, message),
-            Refused::Unknown(_) => Error::new(Code::MISSING, message),
+            Refused::Unknown(_) => Error::new(MarketCode::MISSING, message),
             Refused::Who(not_known) => {
                 let code = match not_known {
-                    NotKnown::Missing | NotKnown::Token => Code::NOBODY,
-                    NotKnown::Key | NotKnown::NoUser => Code::KEY,
-                    NotKnown::NotLinked => Code::NOT_LINKED,
-                    NotKnown::Password => Code::PASSWORD,
+                    NotKnown::Missing | NotKnown::Token => MarketCode::NOBODY,
+                    NotKnown::Key | NotKnown::NoUser => MarketCode::KEY,
+                    NotKnown::NotLinked => MarketCode::NOT_LINKED,
+                    NotKnown::Password => MarketCode::PASSWORD,
                 };
                 Error::new(code, message)
             }
-            Refused::KeyReused | Refused::Taken(_) => Error::new(Code::EXISTS, message),
+            Refused::KeyReused | Refused::Taken(_) => Error::new(MarketCode::EXISTS, message),
             Refused::TooFast { retry_after_s } => {
-                Error { retry_after_s: Some(retry_after_s), ..Error::new(Code::TOO_OFTEN, message) }
+                Error { retry_after_s: Some(retry_after_s), ..Error::new(MarketCode::TOO_OFTEN, message) }
             }
-            Refused::NotServed(_) => Error::new(Code::NOT_SERVED, message),
+            Refused::NotServed(_) => Error::new(MarketCode::NOT_SERVED, message),
             Refused::Fault(fault) => fault.into(),
         }
     }
@@ -177,27 +179,27 @@ impl From<Refused> for Error {
 fn by_rule(rule: &market_rules::Error, message: String) -> Error {
     use market_rules::Error as Rule;
     let mut refusal = match rule {
-        Rule::NotParty | Rule::WrongActor { .. } | Rule::OwnCapability => Error::new(Code::DENIED, message),
+        Rule::NotParty | Rule::WrongActor { .. } | Rule::OwnCapability => Error::new(MarketCode::DENIED, message),
         Rule::WrongState { .. } | Rule::ConfirmationPending | Rule::NothingPending | Rule::NotDue | Rule::Changed => {
-            Error::new(Code::STATE, message)
+            Error::new(MarketCode::STATE, message)
         }
         Rule::Token(_) => Error::fields(&[FieldError::new("confirm_token", message.clone())], message),
         Rule::Insufficient { needed, available } => {
-            let mut refusal = Error::new(Code::SHORT, message);
+            let mut refusal = Error::new(MarketCode::SHORT, message);
             refusal.data.needed_ut = Some(needed.to_string());
             refusal.data.available_ut = Some(available.to_string());
             refusal
         }
-        Rule::NotOnSale { .. } => Error::new(Code::MISSING, message),
+        Rule::NotOnSale { .. } => Error::new(MarketCode::MISSING, message),
         Rule::Quota { again_at, .. } => {
             let now = jiff::Timestamp::now().as_millisecond();
             let wait = u64::try_from(again_at.0.saturating_sub(now)).unwrap_or_default().div_ceil(1_000).max(1);
-            Error { retry_after_s: Some(wait), ..Error::new(Code::QUOTA, message) }
+            Error { retry_after_s: Some(wait), ..Error::new(MarketCode::QUOTA, message) }
         }
         Rule::Invalid(error) => Error::fields(std::slice::from_ref(error), message),
         Rule::Ledger(unfit) => {
             tracing::error!("the market's ledger refused an entry: {unfit}");
-            Error::new(Code::BROKEN, "the server could not book this; nothing was changed")
+            Error::new(MarketCode::BROKEN, "the server could not book this; nothing was changed")
         }
     };
     refusal.data.internal_status = rule.status().map(market_rules::transaction::Status::name);
@@ -217,19 +219,19 @@ impl From<Fault> for Error {
             | Kind::Unsupported
             | Kind::ExtendedCardNotConfigured
             | Kind::ExtensionRequired
-            | Kind::VersionNotSupported => Code::BAD,
-            Kind::MethodNotFound | Kind::TaskNotFound => Code::MISSING,
-            Kind::VerbNotAllowed => Code::VERB,
-            Kind::MediaType | Kind::ContentType => Code::MEDIA,
-            Kind::TooLarge => Code::LARGE,
-            Kind::Unauthenticated => Code::NOBODY,
-            Kind::Forbidden => Code::DENIED,
-            Kind::TaskNotCancelable | Kind::TaskSettled => Code::STATE,
-            Kind::InsufficientBalance | Kind::BudgetExceeded => Code::SHORT,
-            Kind::KeyReused => Code::EXISTS,
-            Kind::RateLimited => Code::QUOTA,
-            Kind::Unavailable => Code::AWAY,
-            Kind::InvalidAgentResponse | Kind::Internal => Code::BROKEN,
+            | Kind::VersionNotSupported => MarketCode::BAD,
+            Kind::MethodNotFound | Kind::TaskNotFound => MarketCode::MISSING,
+            Kind::VerbNotAllowed => MarketCode::VERB,
+            Kind::MediaType | Kind::ContentType => MarketCode::MEDIA,
+            Kind::TooLarge => MarketCode::LARGE,
+            Kind::Unauthenticated => MarketCode::NOBODY,
+            Kind::Forbidden => MarketCode::DENIED,
+            Kind::TaskNotCancelable | Kind::TaskSettled => MarketCode::STATE,
+            Kind::InsufficientBalance | Kind::BudgetExceeded => MarketCode::SHORT,
+            Kind::KeyReused => MarketCode::EXISTS,
+            Kind::RateLimited => MarketCode::QUOTA,
+            Kind::Unavailable => MarketCode::AWAY,
+            Kind::InvalidAgentResponse | Kind::Internal => MarketCode::BROKEN,
         };
         let fact = |name: &str| fault.facts.iter().find(|(known, _)| *known == name).map(|(_, value)| value.clone());
         let (needed_ut, available_ut) = (fact("needed"), fact("available"));

@@ -9,9 +9,9 @@ use http::{HeaderMap, Method};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::error::{Code, Error};
-use super::routes::{Going, MarketRequest, Reply, written};
-use crate::{MarketService, Uumit};
+use super::error::{Error, MarketCode};
+use super::routes::{MarketFuture, MarketReply, MarketRequest, written};
+use crate::{MarketService, MarketSettings};
 use gateway::Server;
 use web::body::{room, with_room};
 use web::file_response::{self, FileFacts};
@@ -51,7 +51,7 @@ pub(crate) fn body_bytes(server: &Server, below: &str) -> Option<usize> {
 }
 
 /// The largest file with its form around it.
-pub(crate) fn largest_body(uumit: &Uumit) -> usize {
+pub(crate) fn largest_body(uumit: &MarketSettings) -> usize {
     let most = usize::try_from(uumit.market.config().files.file_bytes).unwrap_or(usize::MAX);
     most.saturating_add(AROUND)
 }
@@ -103,7 +103,8 @@ pub(super) struct AccessWanted {
 
 /// A token for a file; shown once.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct Access {
+#[schemars(rename = "Access")]
+pub(super) struct FileAccess {
     access_token: String,
     #[serde(flatten)]
     link: Link,
@@ -130,7 +131,7 @@ fn link(ask: &MarketRequest<'_>, token: &str, allowed: &Allowed) -> Link {
     }
 }
 
-pub(super) fn upload<'a>(ask: &'a MarketRequest<'a>) -> Going<'a, Reply> {
+pub(super) fn upload<'a>(ask: &'a MarketRequest<'a>) -> MarketFuture<'a, MarketReply> {
     Box::pin(async move {
         let said =
             ask.http.head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default().trim();
@@ -194,23 +195,23 @@ async fn of_form(media_type: &str, body: Bytes) -> Result<Brought, Error> {
     if has_file { Ok(brought) } else { Err(Error::field("file", "is required: the field of the form with the file")) }
 }
 
-pub(super) fn grant<'a>(ask: &'a MarketRequest<'a>, body: AccessWanted) -> Going<'a, Access> {
+pub(super) fn grant<'a>(ask: &'a MarketRequest<'a>, body: AccessWanted) -> MarketFuture<'a, FileAccess> {
     Box::pin(async move {
         let access_id = ask.http.id();
         let most = body.max_downloads.unwrap_or(crate::service::USUAL_DOWNLOADS);
         let expires = body.expires_in.unwrap_or(crate::service::USUAL_EXPIRES_S);
         let granted = ask.market.grant_access(ask.caller()?, access_id, most, expires).await?;
         let link = link(ask, &granted.token, &granted.allowed);
-        Ok(Access { access_token: granted.token, link })
+        Ok(FileAccess { access_token: granted.token, link })
     })
 }
 
-pub(super) fn download<'a>(ask: &'a MarketRequest<'a>) -> Going<'a, Reply> {
+pub(super) fn download<'a>(ask: &'a MarketRequest<'a>) -> MarketFuture<'a, MarketReply> {
     Box::pin(async move {
         let token = ask.http.id();
         if is_foreign(ask) {
             let words = "HOTLINK_REJECTED: another site's page may not link to this file; open the address itself";
-            return Err(Error::because("HOTLINK_REJECTED", Code::DENIED, words));
+            return Err(Error::because("HOTLINK_REJECTED", MarketCode::DENIED, words));
         }
         if ask.text("redirect") == Some("0") {
             let allowed = ask.market.allowed(token).await.map_err(not_given)?;
@@ -220,17 +221,17 @@ pub(super) fn download<'a>(ask: &'a MarketRequest<'a>) -> Going<'a, Reply> {
         // A caller that asks only about the file has had none of it.
         let known = facts(&allowed.file);
         if file_response::is_known(&ask.http.head.headers, known.hash) {
-            return Ok(Reply::Whole(file_response::unchanged(&known)));
+            return Ok(MarketReply::Whole(file_response::unchanged(&known)));
         }
         if ask.http.head.method == Method::HEAD {
-            return Ok(Reply::Whole(file_response::head_only(&known)));
+            return Ok(MarketReply::Whole(file_response::head_only(&known)));
         }
         // Before the download is counted: an answer without room must not use one up.
         let share = room(&ask.server.answers, usize::try_from(allowed.file.len).unwrap_or(usize::MAX))?;
         let (allowed, bytes) = ask.market.download(token).await.map_err(not_given)?;
         let mut response = file_response::whole(ask.http.head, &facts(&allowed.file), with_room(bytes, share));
         response.headers_mut().insert("x-remaining-downloads", allowed.remaining.into());
-        Ok(Reply::Whole(response))
+        Ok(MarketReply::Whole(response))
     })
 }
 
@@ -242,9 +243,9 @@ fn not_given(not_given: NotGiven) -> Error {
     let message = not_given.to_string();
     match not_given {
         NotGiven::Unknown => Error::missing(message),
-        NotGiven::UsedUp(_) => Error::because("DOWNLOADS_USED_UP", Code::GONE, message),
-        NotGiven::Expired => Error::because("TOKEN_EXPIRED", Code::GONE, message),
-        NotGiven::Gone => Error::because("FILE_REMOVED", Code::GONE, message),
+        NotGiven::UsedUp(_) => Error::because("DOWNLOADS_USED_UP", MarketCode::GONE, message),
+        NotGiven::Expired => Error::because("TOKEN_EXPIRED", MarketCode::GONE, message),
+        NotGiven::Gone => Error::because("FILE_REMOVED", MarketCode::GONE, message),
         NotGiven::Error(refused) => refused.into(),
     }
 }

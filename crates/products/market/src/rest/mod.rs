@@ -33,9 +33,9 @@ use web::context::{NotAnObject, RequestContext, object_text};
 use web::credentials::{self, AuthScheme, Authorization};
 use web::headers::{idempotency_key, request_fingerprint, text};
 
-use error::{Code, Error, RefusalData};
+use error::{Error, MarketCode, RefusalData};
 pub(crate) use files::{body_bytes, largest_body};
-use routes::{Keyed, MarketRequest, Reply, Route, Who};
+use routes::{KeyedBody, MarketReply, MarketRequest, MarketRoute, RouteAccess};
 
 use crate::MarketService;
 use crate::PLATFORM_USER;
@@ -59,8 +59,8 @@ pub(crate) async fn answer(
     log.dialect = crate::service::DIALECT;
     log.operation = "market";
     match call(server, below, head, body, log).await {
-        Ok(Reply::Data(data)) => enveloped(&data),
-        Ok(Reply::Whole(response)) => response,
+        Ok(MarketReply::Data(data)) => enveloped(&data),
+        Ok(MarketReply::Whole(response)) => response,
         Err(error) => {
             debug_assert!(is_documented(head, below, error.code), "{below}: {error:?} is not in the document");
             rejection(&error).respond(log)
@@ -69,7 +69,7 @@ pub(crate) async fn answer(
 }
 
 /// Whether the table says that a request may be refused so. What is at no route is in no document.
-fn is_documented(head: &request::Parts, below: &str, code: Code) -> bool {
+fn is_documented(head: &request::Parts, below: &str, code: MarketCode) -> bool {
     routes::find(&head.method, below).map_or(true, |(route, _)| route.refusals().contains(&code))
 }
 
@@ -79,19 +79,19 @@ async fn call(
     head: &request::Parts,
     body: Result<Bytes, Fault>,
     log: &mut RequestLog,
-) -> Result<Reply, Error> {
+) -> Result<MarketReply, Error> {
     let Some(uumit) = MarketService::settings(server) else { return Err(Error::missing("there is no market here")) };
     let market = &uumit.market;
     let found = routes::find(&head.method, below);
     let shown = credentials(&head.headers);
     let who = match &found {
         Ok((route, _)) => route.who,
-        Err(_) => Who::Anyone,
+        Err(_) => RouteAccess::Anyone,
     };
     let caller = match who {
-        Who::Anyone => Ok(None),
-        Who::Either if shown.api_key.is_none() && shown.user.is_none() && shown.bearer.is_none() => Ok(None),
-        Who::Either | Who::Caller => market.who(shown).await.map(Some),
+        RouteAccess::Anyone => Ok(None),
+        RouteAccess::Either if shown.api_key.is_none() && shown.user.is_none() && shown.bearer.is_none() => Ok(None),
+        RouteAccess::Either | RouteAccess::Caller => market.who(shown).await.map(Some),
     };
     request_rate::keep(server, &head.headers, matches!(caller, Ok(Some(_))), log)?;
     let caller = match caller {
@@ -128,7 +128,7 @@ fn credentials(headers: &HeaderMap) -> Credentials<'_> {
 /// The body as the text of an object, and whether it came as a form.
 fn read<'a>(
     server: &Server,
-    route: &Route,
+    route: &MarketRoute,
     head: &request::Parts,
     body: &'a [u8],
 ) -> Result<(std::borrow::Cow<'a, str>, bool), Error> {
@@ -144,7 +144,7 @@ fn read<'a>(
         };
     }
     let text = object_text(head, body, server.engine.limits().json_depth).map_err(|error| match error {
-        NotAnObject::MediaType(fault) => Error::new(Code::MEDIA, fault.message),
+        NotAnObject::MediaType(fault) => Error::new(MarketCode::MEDIA, fault.message),
         NotAnObject::Unreadable(fault) => fault.into(),
         NotAnObject::OtherValue => Error::field("body", "must be a JSON object"),
     })?;
@@ -166,14 +166,14 @@ fn of_form(body: &[u8]) -> Result<String, Error> {
 }
 
 /// The caller's promise: by header, or as a member of the body.
-fn once(route: &Route, head: &request::Parts, below: &str, text: &str) -> Result<Option<Once>, Error> {
+fn once(route: &MarketRoute, head: &request::Parts, below: &str, text: &str) -> Result<Option<Once>, Error> {
     if !route.keyed {
         return Ok(None);
     }
     let wrong = || Error::field("idempotency_key", format!("must have 1 to {MAX_KEY} printable characters"));
     let header = idempotency_key(&head.headers).transpose().map_err(|_| wrong())?.map(str::to_owned);
     // A body in which it cannot be read is refused with all that is wrong with it, later.
-    let member = serde_json::from_str::<Keyed>(text).ok().and_then(|keyed| keyed.idempotency_key);
+    let member = serde_json::from_str::<KeyedBody>(text).ok().and_then(|keyed| keyed.idempotency_key);
     let key = match (header, member) {
         (Some(header), Some(member)) if header != member => {
             return Err(Error::field("idempotency_key", "is not the one of the header Idempotency-Key"));

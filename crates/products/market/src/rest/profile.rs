@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::capabilities::{self, NewCapability};
 use super::error::{Error, FieldDetail};
-use super::routes::{Going, Keyed, MarketRequest};
+use super::routes::{KeyedBody, MarketFuture, MarketRequest};
 use super::{Page, names};
 use web::openapi::{ParamKind, QueryParam};
 
@@ -65,7 +65,7 @@ pub(super) struct BatchDone {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct BatchItem {
     success: bool,
-    capability: Option<capabilities::Shown>,
+    capability: Option<capabilities::CapabilityView>,
     error: Option<BatchError>,
 }
 
@@ -158,7 +158,7 @@ pub(super) struct IncomeRecord {
     settled_at: Option<String>,
 }
 
-pub(super) fn batch<'a>(ask: &'a MarketRequest<'a>, body: Batch) -> Going<'a, BatchDone> {
+pub(super) fn batch<'a>(ask: &'a MarketRequest<'a>, body: Batch) -> MarketFuture<'a, BatchDone> {
     Box::pin(async move {
         if !(1..=MOST).contains(&body.items.len()) {
             return Err(Error::field("items", format!("must be 1 to {MOST}")));
@@ -174,7 +174,7 @@ pub(super) fn batch<'a>(ask: &'a MarketRequest<'a>, body: Batch) -> Going<'a, Ba
             let item = match made {
                 Ok(made) => {
                     done.succeeded += 1;
-                    BatchItem { success: true, capability: Some(capabilities::Shown::own(&made)), error: None }
+                    BatchItem { success: true, capability: Some(capabilities::CapabilityView::own(&made)), error: None }
                 }
                 Err(refusal) => {
                     done.failed += 1;
@@ -193,7 +193,7 @@ pub(super) fn batch<'a>(ask: &'a MarketRequest<'a>, body: Batch) -> Going<'a, Ba
     })
 }
 
-pub(super) fn categories<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Categories> {
+pub(super) fn categories<'a>(ask: &'a MarketRequest<'a>, _: KeyedBody) -> MarketFuture<'a, Categories> {
     Box::pin(async move {
         let found = ask.market.categories().await?;
         let items = found.into_iter().map(|(category, count)| Category { category: category.to_string(), count });
@@ -201,7 +201,7 @@ pub(super) fn categories<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, 
     })
 }
 
-pub(super) fn suggestion<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, PriceSuggestion> {
+pub(super) fn suggestion<'a>(ask: &'a MarketRequest<'a>, _: KeyedBody) -> MarketFuture<'a, PriceSuggestion> {
     Box::pin(async move {
         let model = ask.text("pricing_model").and_then(PricingModel::from_name);
         let prices = ask.market.prices(ask.text("category"), model).await?;
@@ -214,7 +214,7 @@ pub(super) fn suggestion<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, 
     })
 }
 
-pub(super) fn anomaly<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, PriceCheck> {
+pub(super) fn anomaly<'a>(ask: &'a MarketRequest<'a>, _: KeyedBody) -> MarketFuture<'a, PriceCheck> {
     Box::pin(async move {
         let (mut category, mut model) =
             (ask.text("category").map(str::to_owned), ask.text("pricing_model").and_then(PricingModel::from_name));
@@ -258,14 +258,14 @@ pub(super) fn anomaly<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Pri
     })
 }
 
-pub(super) fn community<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, CommunityStats> {
+pub(super) fn community<'a>(ask: &'a MarketRequest<'a>, _: KeyedBody) -> MarketFuture<'a, CommunityStats> {
     Box::pin(async move {
         let stats = ask.market.community().await?;
         Ok(CommunityStats { capabilities_on_sale: stats.capabilities, transactions: stats.transactions })
     })
 }
 
-pub(super) fn overview<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, IncomeOverview> {
+pub(super) fn overview<'a>(ask: &'a MarketRequest<'a>, _: KeyedBody) -> MarketFuture<'a, IncomeOverview> {
     Box::pin(async move {
         let earned = ask.market.income(ask.caller()?).await?;
         let total = earned.values().fold(Income::default(), |sum, one| sum.with(one));
@@ -274,7 +274,7 @@ pub(super) fn overview<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, In
     })
 }
 
-pub(super) fn of_one<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, ShownIncome> {
+pub(super) fn of_one<'a>(ask: &'a MarketRequest<'a>, _: KeyedBody) -> MarketFuture<'a, ShownIncome> {
     Box::pin(async move {
         let (caller, id) = (ask.caller()?, capabilities::id(ask));
         let earned = ask.market.income(caller).await?.remove(&id);
@@ -293,7 +293,7 @@ pub(super) fn of_one<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Show
     })
 }
 
-pub(super) fn records<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Page<IncomeRecord>> {
+pub(super) fn records<'a>(ask: &'a MarketRequest<'a>, _: KeyedBody) -> MarketFuture<'a, Page<IncomeRecord>> {
     Box::pin(async move {
         let (role, status) = (Some(Role::Seller), Some(Status::Settled));
         let sales = ask.market.transactions(ask.caller()?, role, status, ask.paging()).await?;

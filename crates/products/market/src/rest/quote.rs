@@ -4,7 +4,7 @@ use market_rules::autonomy::Risk;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::routes::{Going, MarketRequest};
+use super::routes::{MarketFuture, MarketRequest};
 use super::{names, printable};
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -56,7 +56,7 @@ impl std::fmt::Debug for Asked {
     }
 }
 
-pub(super) fn ask<'a>(ask: &'a MarketRequest<'a>, body: QuoteRequest) -> Going<'a, ShownQuote> {
+pub(super) fn ask<'a>(ask: &'a MarketRequest<'a>, body: QuoteRequest) -> MarketFuture<'a, ShownQuote> {
     Box::pin(async move {
         printable("capability_id", Some(&body.capability_id))?;
         let quote = ask.market.quote(ask.caller()?, &body.capability_id.as_str().into(), body.booked_hours).await?;

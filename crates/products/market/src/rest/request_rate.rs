@@ -8,7 +8,7 @@ use std::sync::Arc;
 use http::HeaderMap;
 use model::{Fault, Kind};
 
-use crate::{MarketService, Uumit};
+use crate::{MarketService, MarketSettings};
 use gateway::Server;
 use gateway::front::RequestLog;
 use web::client_address::network_of;
@@ -23,7 +23,7 @@ pub(crate) struct RequestRate {
 }
 
 impl RequestRate {
-    pub(crate) fn new(settings: &Uumit) -> Option<RequestRate> {
+    pub(crate) fn new(settings: &MarketSettings) -> Option<RequestRate> {
         let per_minute = NonZeroU32::new(settings.requests_per_minute?)?;
         let limiter = Arc::new(Limiter::new(RateLimit { per_minute, burst: per_minute }));
         Some(RequestRate { limiter, hasher: RandomState::new() })

@@ -63,7 +63,7 @@ fn a_query_is_read_or_refused() {
     assert_eq!(read, [("page", "2"), ("role", "buyer"), ("page_size", "100")]);
     for bad in ["page=0", "page=%2B1", "page=x", "page_size=101", "role=both", "status=", "page=1&page=2", "page=%zz"] {
         let refused = read_query(route, Some(bad)).unwrap_err();
-        assert_eq!((refused.code, 400), (Code::BAD, refused.code.status), "{bad}");
+        assert_eq!((refused.code, 400), (MarketCode::BAD, refused.code.status), "{bad}");
     }
 }
 

@@ -13,8 +13,8 @@ use serde_json::{Map, Value};
 
 use super::error::Error;
 use super::names;
-use super::purchases::{DeliveredFile, Shown as Transaction, files};
-use super::routes::{Going, MarketRequest};
+use super::purchases::{DeliveredFile, TransactionView as Transaction, files};
+use super::routes::{MarketFuture, MarketRequest};
 use crate::uumit::endpoint::guest;
 use web::body::Response;
 use web::headers::last_event_id;
@@ -119,7 +119,7 @@ fn last(ask: &MarketRequest<'_>) -> Result<Option<TransactionId>, Error> {
     })
 }
 
-pub(super) fn connect<'a>(ask: &'a MarketRequest<'a>) -> Going<'a, Response> {
+pub(super) fn connect<'a>(ask: &'a MarketRequest<'a>) -> MarketFuture<'a, Response> {
     Box::pin(async move {
         let (caller, last) = (ask.caller()?, last(ask)?);
         let throttle = ask.server.throttle.as_ref();
@@ -178,7 +178,7 @@ pub(super) struct JobDone {
     transaction: Transaction,
 }
 
-pub(super) fn act<'a>(ask: &'a MarketRequest<'a>, body: JobAction) -> Going<'a, JobDone> {
+pub(super) fn act<'a>(ask: &'a MarketRequest<'a>, body: JobAction) -> MarketFuture<'a, JobDone> {
     Box::pin(async move {
         let act = match &*body.action {
             "accept_job" => JobAct::Accept,

@@ -28,7 +28,7 @@ pub struct Secrets {
     /// Signs logins (HS256).
     pub(crate) login: [u8; 32],
     /// Signs a person's yes.
-    pub(crate) confirm: autonomy::Key,
+    pub(crate) confirm: autonomy::ConfirmationKey,
     /// Signs callbacks, where the config names no secret of its own.
     pub(crate) callback: [u8; 32],
 }
@@ -80,12 +80,12 @@ pub struct NewUser {
     pub password: Option<String>,
     pub platforms: Vec<Arc<str>>,
     /// Per call, per day.
-    pub limits: Option<autonomy::Limits>,
+    pub limits: Option<autonomy::SpendingLimits>,
     pub acts_alone: bool,
 }
 
 #[derive(Clone, Debug)]
-pub enum NewKey {
+pub enum NewApiKey {
     /// Acts for this user alone.
     User(UserId),
     /// Acts for every user linked to this platform.
@@ -101,7 +101,7 @@ pub struct Issued {
 
 /// A login.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Tokens {
+pub struct LoginTokens {
     pub access_token: String,
     pub refresh_token: String,
     pub expires_in_s: u64,
@@ -129,7 +129,7 @@ pub enum DeviceState {
 
 /// A person's decision about a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Approval {
+pub enum DeviceApproval {
     Yes,
     No,
 }
@@ -149,7 +149,7 @@ quiet! {
     Credentials<'_>: user;
     NewUser: id, account, platforms, limits, acts_alone;
     Issued: user;
-    Tokens: expires_in_s, user;
+    LoginTokens: expires_in_s, user;
     Device: expires_in_s, interval_s, platform_type;
 }
 

@@ -2,7 +2,7 @@
 
 use engine::{Along, Moved};
 use ledger::Ut;
-use market_rules::Step;
+use market_rules::TransactionStep;
 use market_rules::autonomy::Spend;
 use model::{Expect, Json, RecordChange, Time};
 
@@ -29,14 +29,14 @@ pub(crate) fn spent_with(sum: Ut, spend: &Spend) -> Ut {
 }
 
 /// The task's new status.
-pub(crate) fn moved(step: &Step) -> Moved {
+pub(crate) fn moved(step: &TransactionStep) -> Moved {
     let metadata = Json::parse(&format!(r#"{{"uumit":{{"internal_status":"{}"}}}}"#, step.transaction.status.name()));
     Moved { metadata, ..Moved::to(step.state) }
 }
 
 /// All that changes with it. The guards of a step are the expectations of its rows and the floors of its accounts; that a
 /// buyer could pay, where nothing is set aside yet, is looked at before.
-pub(crate) fn along(step: &Step, setting: CommitInputs) -> Along {
+pub(crate) fn along(step: &TransactionStep, setting: CommitInputs) -> Along {
     let transaction = &step.transaction;
     let key = records::transaction_key(transaction.id);
     let before = |version: u64| if version <= 1 { Expect::Absent } else { Expect::Version(version - 1) };

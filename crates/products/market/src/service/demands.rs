@@ -6,7 +6,7 @@
 use ledger::FreshKey;
 use ledger::records::{decode, listed};
 use ledger::{TransactionId, UserId};
-use market_rules::demand::{self, Action, Clarity, Draft, Fit, Offered, Status, Wanted, fit};
+use market_rules::demand::{self, Clarity, DemandAction, DemandDraft, DemandWords, Fit, Offered, Status, fit};
 use market_rules::transaction::Status as Stage;
 use market_rules::{Actor, Capability, CapabilityId, Demand, DemandId, Transaction};
 use model::ports::store::Conflict;
@@ -17,10 +17,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::service::bounded::{Bounded, is_about_added};
-use crate::service::idempotency::Made;
+use crate::service::idempotency::StoredResult;
 use crate::service::offers::{in_category, is_about_once, on_market};
 use crate::service::records;
-use crate::service::{Caller, Error, Market, MarketEntity, Once, Paged, Paging};
+use crate::service::{Error, Market, MarketCaller, MarketEntity, Once, Paged, Paging};
 
 const ATTEMPTS: u32 = 8;
 /// Open demands of one user, when another is made. One that opens again because its purchase came to nothing is not refused.
@@ -99,18 +99,20 @@ fn put_demand(one: &Demand, expect: Expect) -> RecordChange {
     records::DEMANDS.put(key(&one.tenant, &one.id), expect, one, lists_of(one))
 }
 
-fn demand_of(made: Made, id: Option<&DemandId>) -> Result<Demand, Error> {
+fn demand_of(made: StoredResult, id: Option<&DemandId>) -> Result<Demand, Error> {
     match made {
-        Made::Demand(made) if id.is_none_or(|id| made.id == *id) => Ok(*made),
-        Made::Demand(_) | Made::Transaction(_) | Made::Capability(_) | Made::External(_) | Made::Removed => {
-            Err(Error::KeyReused)
-        }
+        StoredResult::Demand(made) if id.is_none_or(|id| made.id == *id) => Ok(*made),
+        StoredResult::Demand(_)
+        | StoredResult::Transaction(_)
+        | StoredResult::Capability(_)
+        | StoredResult::External(_)
+        | StoredResult::Removed => Err(Error::KeyReused),
     }
 }
 
 impl Market {
     /// A new demand of the caller's, open at once.
-    pub async fn want(&self, caller: &Caller, draft: &Draft, once: Option<Once>) -> Result<Demand, Error> {
+    pub async fn want(&self, caller: &MarketCaller, draft: &DemandDraft, once: Option<Once>) -> Result<Demand, Error> {
         let fresh = match self.known(caller, once.as_ref()).await? {
             Ok(fresh) => fresh,
             Err(made) => return demand_of(made, None),
@@ -154,7 +156,8 @@ impl Market {
     ) -> Result<Result<(), Conflict>, Error> {
         let mut records = vec![put_demand(next, expect)];
         records.extend(added);
-        records.extend(fresh.map(|fresh| fresh.used_for(Made::Demand(Box::new(next.clone())), next.updated_at)));
+        records
+            .extend(fresh.map(|fresh| fresh.used_for(StoredResult::Demand(Box::new(next.clone())), next.updated_at)));
         self.kept(records).await
     }
 
@@ -164,7 +167,7 @@ impl Market {
     }
 
     /// An open one, or one of the caller's own, as it stands now.
-    pub async fn demand(&self, caller: &Caller, id: &DemandId) -> Result<Demand, Error> {
+    pub async fn demand(&self, caller: &MarketCaller, id: &DemandId) -> Result<Demand, Error> {
         let (mut found, _) = self.read_demand(id).await?.ok_or(Error::Unknown(MarketEntity::Demand))?;
         found.status = found.standing(self.now());
         let shown = found.status == Status::Open || caller.actor().is(&found.tenant, &found.owner);
@@ -172,7 +175,7 @@ impl Market {
     }
 
     /// One of the caller's own.
-    async fn own_demand(&self, caller: &Caller, id: &DemandId) -> Result<Demand, Error> {
+    async fn own_demand(&self, caller: &MarketCaller, id: &DemandId) -> Result<Demand, Error> {
         let found = self.demand(caller, id).await?;
         match caller.actor().is(&found.tenant, &found.owner) {
             true => Ok(found),
@@ -183,7 +186,7 @@ impl Market {
     /// The caller's own, the newest first.
     pub async fn my_demands(
         &self,
-        caller: &Caller,
+        caller: &MarketCaller,
         status: Option<Status>,
         paging: Paging,
     ) -> Result<Paged<Demand>, Error> {
@@ -199,7 +202,12 @@ impl Market {
         self.page(records::DEMANDS, list, paging).await
     }
 
-    pub async fn cancel_demand(&self, caller: &Caller, id: &DemandId, once: Option<Once>) -> Result<Demand, Error> {
+    pub async fn cancel_demand(
+        &self,
+        caller: &MarketCaller,
+        id: &DemandId,
+        once: Option<Once>,
+    ) -> Result<Demand, Error> {
         let fresh = match self.known(caller, once.as_ref()).await? {
             Ok(fresh) => fresh,
             Err(made) => return demand_of(made, Some(id)),
@@ -207,7 +215,7 @@ impl Market {
         for _ in 0..ATTEMPTS {
             self.demand(caller, id).await?;
             let (present, version) = self.read_demand(id).await?.ok_or(Error::Unknown(MarketEntity::Demand))?;
-            let next = match present.step(&caller.actor(), Action::Cancel, self.now()) {
+            let next = match present.step(&caller.actor(), DemandAction::Cancel, self.now()) {
                 Ok(next) => next,
                 // The same request may have been faster: then this is its answer.
                 Err(refused) => {
@@ -229,14 +237,14 @@ impl Market {
     }
 
     /// How clearly it is said: for its owner.
-    pub async fn clarity(&self, caller: &Caller, id: &DemandId) -> Result<Clarity, Error> {
+    pub async fn clarity(&self, caller: &MarketCaller, id: &DemandId) -> Result<Clarity, Error> {
         Ok(Clarity::of(&self.own_demand(caller, id).await?.wants))
     }
 
     /// The match of an offer with a demand: for a caller who can see both and owns one of them.
     pub async fn alignment(
         &self,
-        caller: &Caller,
+        caller: &MarketCaller,
         wanted: &DemandId,
         offered: &CapabilityId,
     ) -> Result<(Demand, Capability, Fit), Error> {
@@ -245,17 +253,22 @@ impl Market {
         if demand.owner != caller.user && offer.owner != caller.user {
             return Err(demand::Error::NotOwner.into());
         }
-        let found = fit(&Wanted::of(&demand.wants), &Offered::of(&offer.terms));
+        let found = fit(&DemandWords::of(&demand.wants), &Offered::of(&offer.terms));
         Ok((demand, offer, found))
     }
 
     /// Offers that match an open demand of the caller: the best first, then the cheaper, then by id.
-    pub async fn offers_for(&self, caller: &Caller, id: &DemandId, top: usize) -> Result<Nearest<Capability>, Error> {
+    pub async fn offers_for(
+        &self,
+        caller: &MarketCaller,
+        id: &DemandId,
+        top: usize,
+    ) -> Result<Nearest<Capability>, Error> {
         let demand = self.own_demand(caller, id).await?;
         if demand.status != Status::Open {
             return Err(demand::Error::NotOpen(demand.status).into());
         }
-        let wanted = Wanted::of(&demand.wants);
+        let wanted = DemandWords::of(&demand.wants);
         let tenant = &*demand.tenant;
         let lists =
             [demand.wants.category.as_deref().map(|category| in_category(tenant, category)), Some(on_market(tenant))];
@@ -277,7 +290,12 @@ impl Market {
     }
 
     /// Open demands that a capability of the caller's fits, whether or not it is on the market yet: the best first, then the better paid, then by id.
-    pub async fn demands_for(&self, caller: &Caller, id: &CapabilityId, top: usize) -> Result<Nearest<Demand>, Error> {
+    pub async fn demands_for(
+        &self,
+        caller: &MarketCaller,
+        id: &CapabilityId,
+        top: usize,
+    ) -> Result<Nearest<Demand>, Error> {
         let offer = self.capability(Some(caller), id).await?;
         if !caller.actor().is(&offer.tenant, &offer.owner) {
             let words = "only its owner may ask which demands a capability fits";
@@ -291,7 +309,7 @@ impl Market {
                 if !seen.insert(row.id.clone()) || row.owner == offer.owner || row.standing(now) != Status::Open {
                     return;
                 }
-                let fit = fit(&Wanted::of(&row.wants), &offered);
+                let fit = fit(&DemandWords::of(&row.wants), &offered);
                 if fit.related {
                     found.push(Matched { row, fit });
                 }
@@ -307,10 +325,10 @@ impl Market {
         let Some(id) = &row.demand else { return Ok(None) };
         let (actor, action) = match row.status {
             Stage::PendingFreeze | Stage::Frozen if row.version == 1 => {
-                (Actor::person(&row.tenant, &row.buyer), Action::Match(row.id))
+                (Actor::person(&row.tenant, &row.buyer), DemandAction::Match(row.id))
             }
             Stage::CancelledByBuyer | Stage::RejectedBySeller | Stage::Failed => {
-                (Actor::Platform, Action::Reopen(row.id))
+                (Actor::Platform, DemandAction::Reopen(row.id))
             }
             Stage::PendingFreeze | Stage::Frozen | Stage::Accepted | Stage::Delivered | Stage::Settled => {
                 return Ok(None);
@@ -326,7 +344,7 @@ impl Market {
         let due = self.first(EXPIRING, now).await?;
         let all = due.len() == SWEEP as usize;
         let changes = due.into_iter().filter_map(|(row, version)| {
-            let next = row.step(&Actor::Platform, Action::Expire, now).ok()?;
+            let next = row.step(&Actor::Platform, DemandAction::Expire, now).ok()?;
             Some(put_demand(&next, Expect::Version(version)))
         });
         let changes: Vec<RecordChange> = changes.collect();

@@ -64,7 +64,7 @@ mod tests {
     use model::Expect;
 
     use super::*;
-    use crate::service::Config;
+    use crate::service::MarketConfig;
     use crate::service::records::{SPENDING, Spent};
 
     const BY_TIME: &str = "by time";
@@ -73,7 +73,7 @@ mod tests {
     async fn market(times: i64) -> Market {
         let store = Arc::new(stores::memory::MemoryStore::new());
         let engine = Engine::builder(store).start().await.unwrap();
-        let market = Market::start(engine, Config::default(), false).await.unwrap();
+        let market = Market::start(engine, MarketConfig::default(), false).await.unwrap();
         let put = |at: i64| {
             let lists = vec![listed(BY_TIME, rank(Time(at)))];
             SPENDING.put(format!("{at:05}"), Expect::Absent, &Spent { sum: Ut::ZERO }, lists)

@@ -19,10 +19,10 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::service::idempotency::Made;
+use crate::service::idempotency::StoredResult;
 use crate::service::offers::is_about_once;
 use crate::service::records;
-use crate::service::{Caller, DIALECT, Error, Event, Market, MarketEntity, Once, Paged, Paging};
+use crate::service::{DIALECT, Error, Event, Market, MarketCaller, MarketEntity, Once, Paged, Paging};
 
 const ATTEMPTS: u32 = 8;
 /// Users remembered as having no external agents.
@@ -212,19 +212,21 @@ impl NewExternal {
     }
 }
 
-fn external_of(made: Made, id: Option<&str>) -> Result<External, Error> {
+fn external_of(made: StoredResult, id: Option<&str>) -> Result<External, Error> {
     match made {
-        Made::External(made) if id.is_none_or(|id| *made.id == *id) => Ok(*made),
-        Made::External(_) | Made::Demand(_) | Made::Transaction(_) | Made::Capability(_) | Made::Removed => {
-            Err(Error::KeyReused)
-        }
+        StoredResult::External(made) if id.is_none_or(|id| *made.id == *id) => Ok(*made),
+        StoredResult::External(_)
+        | StoredResult::Demand(_)
+        | StoredResult::Transaction(_)
+        | StoredResult::Capability(_)
+        | StoredResult::Removed => Err(Error::KeyReused),
     }
 }
 
 impl Market {
     pub async fn add_external(
         &self,
-        caller: &Caller,
+        caller: &MarketCaller,
         new: &NewExternal,
         once: Option<Once>,
     ) -> Result<External, Error> {
@@ -254,7 +256,9 @@ impl Market {
             }
             hooks.agents.push(made.hook());
             let mut records = vec![made.put(Expect::Absent), put_hooks(caller, expect, &hooks)];
-            records.extend(fresh.as_ref().map(|fresh| fresh.used_for(Made::External(Box::new(made.clone())), now)));
+            records.extend(
+                fresh.as_ref().map(|fresh| fresh.used_for(StoredResult::External(Box::new(made.clone())), now)),
+            );
             match self.kept_hooks(records).await? {
                 Ok(()) => return Ok(made),
                 Err(met) if is_about_once(&met) => {
@@ -267,16 +271,16 @@ impl Market {
     }
 
     /// The caller's own, the newest first.
-    pub async fn externals(&self, caller: &Caller, paging: Paging) -> Result<Paged<External>, Error> {
+    pub async fn externals(&self, caller: &MarketCaller, paging: Paging) -> Result<Paged<External>, Error> {
         self.page(records::EXTERNALS, owned(&caller.tenant, &caller.user), paging).await
     }
 
     /// An external agent of the caller; those of other users are unknown.
-    pub async fn external(&self, caller: &Caller, id: &str) -> Result<External, Error> {
+    pub async fn external(&self, caller: &MarketCaller, id: &str) -> Result<External, Error> {
         Ok(self.own_external(caller, id).await?.0)
     }
 
-    async fn own_external(&self, caller: &Caller, id: &str) -> Result<(External, u64), Error> {
+    async fn own_external(&self, caller: &MarketCaller, id: &str) -> Result<(External, u64), Error> {
         let found = self.read(records::EXTERNALS, key(&caller.tenant, id)).await?;
         found.filter(|(one, _)| one.owner == caller.user).ok_or(Error::Unknown(MarketEntity::External))
     }
@@ -290,7 +294,7 @@ impl Market {
     /// Sets a webhook, or changes it.
     pub async fn set_webhook(
         &self,
-        caller: &Caller,
+        caller: &MarketCaller,
         id: &str,
         edit: &WebhookEdit,
         once: Option<Once>,
@@ -298,13 +302,13 @@ impl Market {
         self.change_external(caller, id, once, |one| Ok(Some(self.sealed(one, edit)?))).await
     }
 
-    pub async fn remove_webhook(&self, caller: &Caller, id: &str, once: Option<Once>) -> Result<External, Error> {
+    pub async fn remove_webhook(&self, caller: &MarketCaller, id: &str, once: Option<Once>) -> Result<External, Error> {
         self.change_external(caller, id, once, |_| Ok(None)).await
     }
 
     async fn change_external(
         &self,
-        caller: &Caller,
+        caller: &MarketCaller,
         id: &str,
         once: Option<Once>,
         webhook: impl Fn(&External) -> Result<Option<Sealed>, Error>,
@@ -321,7 +325,7 @@ impl Market {
             hooks.agents.retain(|hook| hook.agent != next.id);
             hooks.agents.push(next.hook());
             let mut records = vec![next.put(Expect::Version(version)), put_hooks(caller, expect, &hooks)];
-            let made = || Made::External(Box::new(next.clone()));
+            let made = || StoredResult::External(Box::new(next.clone()));
             records.extend(fresh.as_ref().map(|fresh| fresh.used_for(made(), next.updated_at)));
             match self.kept_hooks(records).await? {
                 Ok(()) => return Ok(next),
@@ -335,10 +339,13 @@ impl Market {
     }
 
     /// Removes it. What it has not heard by then it will not hear.
-    pub async fn remove_external(&self, caller: &Caller, id: &str, once: Option<Once>) -> Result<(), Error> {
+    pub async fn remove_external(&self, caller: &MarketCaller, id: &str, once: Option<Once>) -> Result<(), Error> {
         let removed = |made| match made {
-            Made::Removed => Ok(()),
-            Made::External(_) | Made::Demand(_) | Made::Transaction(_) | Made::Capability(_) => Err(Error::KeyReused),
+            StoredResult::Removed => Ok(()),
+            StoredResult::External(_)
+            | StoredResult::Demand(_)
+            | StoredResult::Transaction(_)
+            | StoredResult::Capability(_) => Err(Error::KeyReused),
         };
         let fresh = match self.known(caller, once.as_ref()).await? {
             Ok(fresh) => fresh,
@@ -361,7 +368,7 @@ impl Market {
                 records::EXTERNALS.remove(key(&present.tenant, &present.id), Expect::Version(version)),
                 put_hooks(caller, expect, &hooks),
             ];
-            records.extend(fresh.as_ref().map(|fresh| fresh.used_for(Made::Removed, self.now())));
+            records.extend(fresh.as_ref().map(|fresh| fresh.used_for(StoredResult::Removed, self.now())));
             let met: Result<(), Conflict> = self.kept_hooks(records).await?;
             match met {
                 Ok(()) => return Ok(()),
@@ -392,7 +399,7 @@ impl Market {
         kept
     }
 
-    async fn hooks_to_change(&self, caller: &Caller) -> Result<(Hooks, Expect), Error> {
+    async fn hooks_to_change(&self, caller: &MarketCaller) -> Result<(Hooks, Expect), Error> {
         let found = self.read(records::HOOKS, records::user_key(&caller.tenant, &caller.user)).await?;
         Ok(found.map_or((Hooks::default(), Expect::Absent), |(hooks, version)| (hooks, Expect::Version(version))))
     }
@@ -470,6 +477,6 @@ impl Market {
     }
 }
 
-fn put_hooks(caller: &Caller, expect: Expect, hooks: &Hooks) -> RecordChange {
+fn put_hooks(caller: &MarketCaller, expect: Expect, hooks: &Hooks) -> RecordChange {
     records::HOOKS.put(records::user_key(&caller.tenant, &caller.user), expect, hooks, Vec::new())
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::service::records::{self, ALL, PurchaseList};
-use crate::service::{Caller, Error, Filter, Market, Paging, offers};
+use crate::service::{Error, Filter, Market, MarketCaller, Paging, offers};
 
 /// Rows that are looked at, at most: what is older is not counted.
 pub(crate) const LOOKED_AT: u32 = 10_000;
@@ -17,7 +17,7 @@ const ENOUGH: u64 = 4;
 
 /// Prices of similar capabilities.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Prices {
+pub struct PriceRange {
     pub median: Ut,
     /// A quarter is cheaper, and a quarter dearer.
     pub low: Ut,
@@ -25,7 +25,7 @@ pub struct Prices {
     pub count: u64,
 }
 
-impl Prices {
+impl PriceRange {
     /// Whether a price is out of line with these: beyond half as much again of what lies between the quarters, below the
     /// lower or above the upper. Where all are alike, below half of it or above twice as much.
     pub fn anomaly(&self, price: Ut) -> Anomaly {
@@ -137,7 +137,7 @@ impl Market {
     }
 
     /// Prices of capabilities of a category, a price model, or both.
-    pub async fn prices(&self, category: Option<&str>, model: Option<PricingModel>) -> Result<Prices, Error> {
+    pub async fn prices(&self, category: Option<&str>, model: Option<PricingModel>) -> Result<PriceRange, Error> {
         let filter = Filter { category: category.map(Into::into), pricing_model: model, ..Filter::default() };
         let tenant = self.config().tenant.clone();
         let list = match category {
@@ -153,11 +153,11 @@ impl Market {
         .await?;
         prices.sort_unstable();
         let at = |part: usize| prices.get(prices.len().saturating_sub(1) * part / 4).copied().unwrap_or(Ut::ZERO);
-        Ok(Prices { median: at(2), low: at(1), high: at(3), count: prices.len() as u64 })
+        Ok(PriceRange { median: at(2), low: at(1), high: at(3), count: prices.len() as u64 })
     }
 
     /// The caller's earnings by capability.
-    pub async fn income(&self, caller: &Caller) -> Result<BTreeMap<CapabilityId, Income>, Error> {
+    pub async fn income(&self, caller: &MarketCaller) -> Result<BTreeMap<CapabilityId, Income>, Error> {
         let mut earned: BTreeMap<CapabilityId, Income> = BTreeMap::new();
         let list = records::purchases(Role::Seller, &caller.tenant, &caller.user, PurchaseList::Over(Status::Settled));
         self.walk_rows(records::TRANSACTIONS, list, |sale: Transaction| {
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn a_price_far_from_the_others_is_told() {
         let ut = |whole: i64| Ut::from_hundredths(whole * 100);
-        let prices = Prices { median: ut(100), low: ut(80), high: ut(120), count: 4 };
+        let prices = PriceRange { median: ut(100), low: ut(80), high: ut(120), count: 4 };
         for (price, expected) in [
             (0, Anomaly::Low),
             (19, Anomaly::Low),
@@ -193,12 +193,12 @@ mod tests {
         ] {
             assert_eq!(prices.anomaly(ut(price)), expected, "{price}");
         }
-        let alike = Prices { median: ut(100), low: ut(100), high: ut(100), count: 9 };
+        let alike = PriceRange { median: ut(100), low: ut(100), high: ut(100), count: 9 };
         for (price, expected) in
             [(49, Anomaly::Low), (50, Anomaly::Normal), (200, Anomaly::Normal), (201, Anomaly::High)]
         {
             assert_eq!(alike.anomaly(ut(price)), expected, "{price}");
         }
-        assert_eq!(Prices { count: 3, ..prices }.anomaly(ut(1_000)), Anomaly::Unknown);
+        assert_eq!(PriceRange { count: 3, ..prices }.anomaly(ut(1_000)), Anomaly::Unknown);
     }
 }

@@ -19,7 +19,7 @@ use sha2::{Digest, Sha256};
 
 use crate::service::accounts::{draw, print, text};
 use crate::service::records::{self, ALL};
-use crate::service::{Caller, Error, Market, MarketEntity};
+use crate::service::{Error, Market, MarketCaller, MarketEntity};
 
 /// Tries of a commit that loses races.
 const ATTEMPTS: u32 = 64;
@@ -42,7 +42,7 @@ const SWEEP_FILES: usize = 2_000;
 
 /// How much may be kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FileLimits {
+pub struct DeliverableLimits {
     /// Of one file.
     pub file_bytes: u64,
     pub per_purchase: u32,
@@ -50,9 +50,9 @@ pub struct FileLimits {
     pub user_bytes: u64,
 }
 
-impl Default for FileLimits {
-    fn default() -> FileLimits {
-        FileLimits { file_bytes: 10 << 20, per_purchase: 64, user_bytes: 1 << 30 }
+impl Default for DeliverableLimits {
+    fn default() -> DeliverableLimits {
+        DeliverableLimits { file_bytes: 10 << 20, per_purchase: 64, user_bytes: 1 << 30 }
     }
 }
 
@@ -229,7 +229,7 @@ impl Upload {
 
 impl Market {
     /// Keeps a file for a purchase of the caller's that is still to be delivered.
-    pub async fn upload(&self, caller: &Caller, id: TransactionId, upload: Upload) -> Result<File, Error> {
+    pub async fn upload(&self, caller: &MarketCaller, id: TransactionId, upload: Upload) -> Result<File, Error> {
         let row = self.transaction(&caller.actor(), id).await?;
         if row.seller != caller.user {
             return Err(market_rules::Error::WrongActor { verb: Verb::Deliver, role: Role::Buyer }.into());
@@ -360,7 +360,7 @@ impl Market {
     /// A token for a file, for its parties: its seller, and its buyer once it is delivered.
     pub async fn grant_access(
         &self,
-        caller: &Caller,
+        caller: &MarketCaller,
         access_id: &str,
         max_downloads: u32,
         expires_in_s: u32,

@@ -75,14 +75,16 @@ use market_rules::{Actor, Via, autonomy, capability, transaction};
 use model::ports::store::Store;
 use model::{Fault, Time};
 
-pub use accounts::{Approval, Credentials, Device, DeviceState, Issued, NewKey, NewUser, Secrets, Tokens, User};
+pub use accounts::{
+    Credentials, Device, DeviceApproval, DeviceState, Issued, LoginTokens, NewApiKey, NewUser, Secrets, User,
+};
 pub use billing::{BilledAgent, BillingTerms, Budgets, EXTENSION as PRICE_EXTENSION, MarketSettlement};
 pub use demands::{Matched, Nearest};
 pub use error::{Error, MarketEntity, NotKnown};
 pub use externals::{External, NewExternal, Webhook, WebhookEdit};
-pub use figures::{Anomaly, Community, Income, Prices};
+pub use figures::{Anomaly, Community, Income, PriceRange};
 pub use files::{
-    ANY_MEDIA, Allowed, DOWNLOADS, EXPIRES_S, File, FileLimits, Granted, NamedFile, NotGiven, USUAL_DOWNLOADS,
+    ANY_MEDIA, Allowed, DOWNLOADS, DeliverableLimits, EXPIRES_S, File, Granted, NamedFile, NotGiven, USUAL_DOWNLOADS,
     USUAL_EXPIRES_S, Upload,
 };
 pub use ledger::Once;
@@ -91,7 +93,7 @@ pub use offers::{Edit, Filter, Invoked, Without};
 pub use orders::{OrderRequest, PurchaseFeed};
 pub use quote::{Quote, Token};
 pub use sellers::{CallbackRequest, CallbackResponse, Callbacks, HttpCallbacks, Job, JobAct, JobEvent, Jobs};
-pub use wallet::{JournalEntry, Mismatch, Report, StatementLine, Stats, Wallet};
+pub use wallet::{JournalEntry, MarketReport, Mismatch, StatementLine, Stats, Wallet};
 
 /// The name purchases have where an agent's name is asked for: one that no agent of a config can have.
 pub const AGENT: &str = "uumit.market";
@@ -113,7 +115,7 @@ impl std::fmt::Debug for Market {
 
 struct Shared {
     engine: Engine,
-    config: ArcSwap<Config>,
+    config: ArcSwap<MarketConfig>,
     secrets: Secrets,
     at_work: sellers::RunningSales,
     callbacks: Arc<dyn Callbacks>,
@@ -132,12 +134,12 @@ struct Shared {
 
 /// How this market deals.
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct MarketConfig {
     pub tenant: Arc<str>,
-    pub purchases: transaction::Rules,
-    pub capabilities: capability::Rules,
+    pub purchases: transaction::TransactionRules,
+    pub capabilities: capability::CapabilityRules,
     /// Of users who have none of their own.
-    pub limits: autonomy::Limits,
+    pub limits: autonomy::SpendingLimits,
     /// How long a login is good for, and how long it can be renewed.
     pub access_s: u64,
     pub refresh_s: u64,
@@ -148,37 +150,37 @@ pub struct Config {
     pub callback_secret: Option<Arc<str>>,
     /// Agents of this server that may do sellers' work.
     pub agents: Vec<Arc<str>>,
-    pub files: FileLimits,
+    pub files: DeliverableLimits,
 }
 
-impl Default for Config {
-    fn default() -> Config {
-        Config {
+impl Default for MarketConfig {
+    fn default() -> MarketConfig {
+        MarketConfig {
             tenant: "default".into(),
-            purchases: transaction::Rules::default(),
-            capabilities: capability::Rules::default(),
-            limits: autonomy::Limits::default(),
+            purchases: transaction::TransactionRules::default(),
+            capabilities: capability::CapabilityRules::default(),
+            limits: autonomy::SpendingLimits::default(),
             access_s: 3_600,
             refresh_s: 30 * 86_400,
             acts_after_ms: None,
             callback_secret: None,
             agents: Vec::new(),
-            files: FileLimits::default(),
+            files: DeliverableLimits::default(),
         }
     }
 }
 
 /// An authenticated caller of the market.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Caller {
+pub struct MarketCaller {
     pub tenant: Arc<str>,
     pub user: UserId,
     pub via: Via,
     /// How far its agents may go by themselves.
-    pub limits: autonomy::Limits,
+    pub limits: autonomy::SpendingLimits,
 }
 
-impl Caller {
+impl MarketCaller {
     pub fn actor(&self) -> Actor {
         Actor::User { tenant: self.tenant.clone(), id: self.user.clone(), via: self.via }
     }
@@ -202,14 +204,14 @@ pub struct Paged<T> {
 
 impl Market {
     /// Opens the market on the engine's store. `serves` is false for operators' commands: nothing acts by itself then.
-    pub async fn start(engine: Engine, config: Config, serves: bool) -> Result<Market, Fault> {
+    pub async fn start(engine: Engine, config: MarketConfig, serves: bool) -> Result<Market, Fault> {
         Market::start_with(engine, config, serves, Arc::new(HttpCallbacks::default())).await
     }
 
     /// The same, with sellers called in a way of one's own.
     pub async fn start_with(
         engine: Engine,
-        config: Config,
+        config: MarketConfig,
         serves: bool,
         callbacks: Arc<dyn Callbacks>,
     ) -> Result<Market, Fault> {
@@ -243,11 +245,11 @@ impl Market {
         Ok(market)
     }
 
-    pub fn set_config(&self, config: Config) {
+    pub fn set_config(&self, config: MarketConfig) {
         self.shared.config.store(Arc::new(config));
     }
 
-    pub fn config(&self) -> Arc<Config> {
+    pub fn config(&self) -> Arc<MarketConfig> {
         self.shared.config.load_full()
     }
 

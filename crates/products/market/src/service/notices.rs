@@ -26,7 +26,7 @@ use tokio::sync::Notify;
 use crate::service::externals::{self, External};
 use crate::service::records;
 use crate::service::sellers::{self, CallbackRequest};
-use crate::service::{Caller, Error, Market};
+use crate::service::{Error, Market, MarketCaller};
 
 /// Attempts at a notice; the first retry comes after the first time, each further one after twice as long, up to the second.
 const ATTEMPTS: u32 = 15;
@@ -348,7 +348,7 @@ impl Market {
     }
 
     /// Has what was lost delivered after all; answers how many there are.
-    pub async fn redeliver(&self, caller: &Caller, id: &str) -> Result<u64, Error> {
+    pub async fn redeliver(&self, caller: &MarketCaller, id: &str) -> Result<u64, Error> {
         let one = self.external(caller, id).await?;
         let lost = self.first_notices(lost_to(&one.tenant, &one.id), MOST_LOST as u32).await?;
         let now = self.now();

@@ -9,17 +9,19 @@ use ledger::FreshKey;
 use ledger::records::{decode, read_fault};
 use ledger::{AccountId, TransactionId, Ut};
 use market_rules::autonomy;
-use market_rules::transaction::{Action, Order, Role, Status};
-use market_rules::{Actor, Capability, CapabilityId, Precondition, Sales, Step, Transaction, Via};
+use market_rules::transaction::{PurchaseOrder, Role, Status, TransactionAction};
+use market_rules::{Actor, Capability, CapabilityId, Precondition, Sales, Transaction, TransactionStep, Via};
 use model::ports::store::Conflict;
 use model::{CallScope, ContextId, Json, Kind, RecordChange, RecordQuery, Time, Visibility};
 use parking_lot::Mutex;
 use tokio::sync::OwnedMutexGuard;
 
 use crate::service::commit::{self, CommitInputs};
-use crate::service::idempotency::Made;
+use crate::service::idempotency::StoredResult;
 use crate::service::records::{self, PurchaseList};
-use crate::service::{AGENT, Caller, DIALECT, Error, Market, MarketEntity, Once, Paged, Paging, User, sales, sellers};
+use crate::service::{
+    AGENT, DIALECT, Error, Market, MarketCaller, MarketEntity, Once, Paged, Paging, User, sales, sellers,
+};
 
 /// Tries of a step that loses races.
 const ATTEMPTS: u32 = 32;
@@ -116,7 +118,7 @@ fn remember<R>(rows: &Rows<R>, key: Arc<str>, row: R, most: usize) {
 
 /// An order as a step, and what it rests on.
 struct PricedOrder {
-    step: Step,
+    step: TransactionStep,
     /// The day's sum before it and the version of its row, where the step adds to it.
     spent: Option<(Ut, u64)>,
     /// The version of the capability's row.
@@ -164,12 +166,22 @@ impl PurchaseFeed {
 
 impl Market {
     /// Buys: a transaction, with the money set aside at once or as a step of its own.
-    pub async fn order(&self, caller: &Caller, wish: OrderRequest, once: Option<Once>) -> Result<Transaction, Error> {
+    pub async fn order(
+        &self,
+        caller: &MarketCaller,
+        wish: OrderRequest,
+        once: Option<Once>,
+    ) -> Result<Transaction, Error> {
         model::depth::check(wish.input.as_ref(), "input", self.engine().limits().data_depth).map_err(Error::Fault)?;
         let fresh = match self.fresh(caller, once.as_ref()).await? {
             Ok(fresh) => fresh,
-            Err(Made::Transaction(made)) => return Ok(*made),
-            Err(Made::Capability(_) | Made::Demand(_) | Made::External(_) | Made::Removed) => {
+            Err(StoredResult::Transaction(made)) => return Ok(*made),
+            Err(
+                StoredResult::Capability(_)
+                | StoredResult::Demand(_)
+                | StoredResult::External(_)
+                | StoredResult::Removed,
+            ) => {
                 return Err(Error::KeyReused);
             }
         };
@@ -188,16 +200,23 @@ impl Market {
                 // The same request may have been faster, and have taken the last there was.
                 Err(refused) => {
                     return match self.fresh(caller, once.as_ref()).await? {
-                        Err(Made::Transaction(made)) => Ok(*made),
-                        Ok(_) | Err(Made::Capability(_) | Made::Demand(_) | Made::External(_) | Made::Removed) => {
-                            Err(refused)
-                        }
+                        Err(StoredResult::Transaction(made)) => Ok(*made),
+                        Ok(_)
+                        | Err(
+                            StoredResult::Capability(_)
+                            | StoredResult::Demand(_)
+                            | StoredResult::External(_)
+                            | StoredResult::Removed,
+                        ) => Err(refused),
                     };
                 }
             };
             let look_at = self.look_at(&step.transaction).await?;
             let made = fresh.as_ref().map(|fresh| {
-                fresh.used_for(Made::Transaction(Box::new(step.transaction.clone())), step.transaction.created_at)
+                fresh.used_for(
+                    StoredResult::Transaction(Box::new(step.transaction.clone())),
+                    step.transaction.created_at,
+                )
             });
             let beside = self.beside(None, &step.transaction).await?;
             let told = !beside.is_empty();
@@ -225,10 +244,14 @@ impl Market {
                 Err(Unmoved::Met(Conflict::Funds(_, on_it))) => return Err(short(row.price, on_it)),
                 Err(Unmoved::Met(Conflict::Record(kind, ..))) if records::USED_KEYS.is(&kind) => {
                     return match self.fresh(caller, once.as_ref()).await? {
-                        Err(Made::Transaction(made)) => Ok(*made),
-                        Ok(_) | Err(Made::Capability(_) | Made::Demand(_) | Made::External(_) | Made::Removed) => {
-                            Err(market_rules::Error::Changed.into())
-                        }
+                        Err(StoredResult::Transaction(made)) => Ok(*made),
+                        Ok(_)
+                        | Err(
+                            StoredResult::Capability(_)
+                            | StoredResult::Demand(_)
+                            | StoredResult::External(_)
+                            | StoredResult::Removed,
+                        ) => Err(market_rules::Error::Changed.into()),
                     };
                 }
                 Err(Unmoved::Met(Conflict::Record(kind, ..))) if records::USED_CONFIRMATIONS.is(&kind) => {
@@ -241,7 +264,11 @@ impl Market {
         Err(market_rules::Error::Changed.into())
     }
 
-    async fn fresh(&self, caller: &Caller, once: Option<&Once>) -> Result<Result<Option<FreshKey>, Made>, Error> {
+    async fn fresh(
+        &self,
+        caller: &MarketCaller,
+        once: Option<&Once>,
+    ) -> Result<Result<Option<FreshKey>, StoredResult>, Error> {
         match once {
             Some(once) => Ok(self.used(caller, once).await?.map(Some)),
             None => Ok(Ok(None)),
@@ -252,7 +279,7 @@ impl Market {
     /// and `turn` is the caller's place in it.
     async fn ordered(
         &self,
-        caller: &Caller,
+        caller: &MarketCaller,
         wish: &OrderRequest,
         by_heart: bool,
         turn: &mut Option<OwnedMutexGuard<()>>,
@@ -301,7 +328,7 @@ impl Market {
             }
             None => None,
         };
-        let order = Order {
+        let order = PurchaseOrder {
             id: self.engine().new_task_id().into(),
             tenant: caller.tenant.clone(),
             buyer: caller.user.clone(),
@@ -322,7 +349,7 @@ impl Market {
     }
 
     /// Whether what a step asks to be available is. Where money moves, the commit itself sees to it.
-    async fn can_pay(&self, step: &Step) -> Result<(), Error> {
+    async fn can_pay(&self, step: &TransactionStep) -> Result<(), Error> {
         for guard in &step.guards {
             if let Precondition::Available(account, needed) = guard
                 && step.entries.is_empty()
@@ -346,15 +373,19 @@ impl Market {
         &self,
         actor: &Actor,
         id: TransactionId,
-        action: Action,
-        once: Option<(&Caller, Once)>,
+        action: TransactionAction,
+        once: Option<(&MarketCaller, Once)>,
     ) -> Result<Transaction, Error> {
         let fresh = match &once {
             Some((caller, once)) => match self.used(caller, once).await? {
                 Ok(fresh) => Some(fresh),
-                Err(Made::Transaction(made)) if made.id == id => return Ok(*made),
+                Err(StoredResult::Transaction(made)) if made.id == id => return Ok(*made),
                 Err(
-                    Made::Transaction(_) | Made::Capability(_) | Made::Demand(_) | Made::External(_) | Made::Removed,
+                    StoredResult::Transaction(_)
+                    | StoredResult::Capability(_)
+                    | StoredResult::Demand(_)
+                    | StoredResult::External(_)
+                    | StoredResult::Removed,
                 ) => return Err(Error::KeyReused),
             },
             None => None,
@@ -373,21 +404,24 @@ impl Market {
                 Err(refusal) => {
                     let Some((caller, once)) = &once else { return Err(refusal.into()) };
                     return match self.used(caller, once).await? {
-                        Err(Made::Transaction(made)) if made.id == id => Ok(*made),
+                        Err(StoredResult::Transaction(made)) if made.id == id => Ok(*made),
                         Ok(_)
                         | Err(
-                            Made::Transaction(_)
-                            | Made::Capability(_)
-                            | Made::Demand(_)
-                            | Made::External(_)
-                            | Made::Removed,
+                            StoredResult::Transaction(_)
+                            | StoredResult::Capability(_)
+                            | StoredResult::Demand(_)
+                            | StoredResult::External(_)
+                            | StoredResult::Removed,
                         ) => Err(refusal.into()),
                     };
                 }
             };
             let look_at = self.look_at(&step.transaction).await?;
             let made = fresh.as_ref().map(|fresh| {
-                fresh.used_for(Made::Transaction(Box::new(step.transaction.clone())), step.transaction.updated_at)
+                fresh.used_for(
+                    StoredResult::Transaction(Box::new(step.transaction.clone())),
+                    step.transaction.updated_at,
+                )
             });
             let beside = self.beside(Some(row.status), &step.transaction).await?;
             let told = !beside.is_empty();
@@ -421,10 +455,14 @@ impl Market {
                 Err(Unmoved::Met(Conflict::Record(kind, ..))) if records::USED_KEYS.is(&kind) => {
                     let Some((caller, once)) = &once else { return Err(market_rules::Error::Changed.into()) };
                     return match self.used(caller, once).await? {
-                        Err(Made::Transaction(made)) => Ok(*made),
-                        Ok(_) | Err(Made::Capability(_) | Made::Demand(_) | Made::External(_) | Made::Removed) => {
-                            Err(market_rules::Error::Changed.into())
-                        }
+                        Err(StoredResult::Transaction(made)) => Ok(*made),
+                        Ok(_)
+                        | Err(
+                            StoredResult::Capability(_)
+                            | StoredResult::Demand(_)
+                            | StoredResult::External(_)
+                            | StoredResult::Removed,
+                        ) => Err(market_rules::Error::Changed.into()),
                     };
                 }
                 Err(Unmoved::Met(Conflict::Record(kind, ..))) if records::USED_CONFIRMATIONS.is(&kind) => {
@@ -474,7 +512,7 @@ impl Market {
     /// The caller's purchases, sales, or both; the newest first.
     pub async fn transactions(
         &self,
-        caller: &Caller,
+        caller: &MarketCaller,
         role: Option<Role>,
         status: Option<Status>,
         paging: Paging,
@@ -504,7 +542,7 @@ impl Market {
 
     async fn of_one_side(
         &self,
-        caller: &Caller,
+        caller: &MarketCaller,
         role: Role,
         status: Option<Status>,
         paging: Paging,
@@ -577,7 +615,7 @@ impl Market {
 }
 
 /// The lists in which all is that the caller has bought, or sold.
-fn all_lists(caller: &Caller, role: Role) -> Vec<Arc<str>> {
+fn all_lists(caller: &MarketCaller, role: Role) -> Vec<Arc<str>> {
     let over = Status::ALL.iter().filter(|status| status.is_terminal()).map(|status| PurchaseList::Over(*status));
     let standings = std::iter::once(PurchaseList::Open).chain(over);
     standings.map(|standing| records::purchases(role, &caller.tenant, &caller.user, standing)).collect()

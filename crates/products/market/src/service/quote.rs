@@ -6,7 +6,7 @@ use market_rules::{Capability, CapabilityId, Via};
 use model::Time;
 
 use crate::service::records;
-use crate::service::{Caller, Error, Market, MarketEntity, accounts};
+use crate::service::{Error, Market, MarketCaller, MarketEntity, accounts};
 
 /// An offer as it would be bought now.
 #[derive(Clone, PartialEq, Eq)]
@@ -40,7 +40,12 @@ impl std::fmt::Debug for Quote {
 
 impl Market {
     /// The price of a capability for the caller, and whether the caller's agents may buy it by themselves.
-    pub async fn quote(&self, caller: &Caller, id: &CapabilityId, booked_hours: Option<i64>) -> Result<Quote, Error> {
+    pub async fn quote(
+        &self,
+        caller: &MarketCaller,
+        id: &CapabilityId,
+        booked_hours: Option<i64>,
+    ) -> Result<Quote, Error> {
         let now = self.now();
         let offer = self.read_capability(id).await?.filter(Capability::is_on_sale);
         let offer = offer.ok_or(Error::Unknown(MarketEntity::Capability))?;

@@ -19,7 +19,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use ledger::TransactionId;
-use market_rules::transaction::{Action, Status};
+use market_rules::transaction::{Status, TransactionAction};
 use market_rules::{Actor, Served, Transaction};
 use model::ports::Future;
 use model::ports::task_driver::TaskDriver;
@@ -28,7 +28,7 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 use crate::service::records;
-use crate::service::{Config, Error, Market, User};
+use crate::service::{Error, Market, MarketConfig, User};
 
 pub(crate) use callback::{Calls, sign};
 pub use callbacks_http::{CallbackRequest, CallbackResponse, Callbacks, HttpCallbacks};
@@ -154,7 +154,7 @@ pub(crate) fn look_at(
     transaction: &Transaction,
     buyer: Option<&User>,
     seller: Option<&User>,
-    config: &Config,
+    config: &MarketConfig,
     now: Time,
 ) -> Option<Time> {
     if transaction.status.is_terminal() {
@@ -226,7 +226,7 @@ impl Market {
         }
         match (row.status, &row.served) {
             (Status::Frozen, Served::Callback { .. }) if self.is_async(&row).await? => self.tell_of_it(&row).await,
-            (Status::Frozen, _) => self.on_behalf(&row, Action::Accept).await,
+            (Status::Frozen, _) => self.on_behalf(&row, TransactionAction::Accept).await,
             (_, Served::Agent(agent)) => self.serve_by_agent(&row, agent, again).await,
             (_, Served::Callback { .. }) if self.is_async(&row).await? => Ok(Worked::Rests),
             (_, Served::Callback { url, timeout_s }) => self.serve_by_callback(&row, url, *timeout_s).await,
@@ -235,7 +235,7 @@ impl Market {
     }
 
     /// The platform acts. A concurrent step has done it already, or made it needless.
-    async fn on_behalf(&self, row: &Transaction, action: Action) -> Result<Worked, Error> {
+    async fn on_behalf(&self, row: &Transaction, action: TransactionAction) -> Result<Worked, Error> {
         match self.act(&Actor::Platform, row.id, action, None).await {
             Ok(_) => Ok(Worked::On),
             Err(Error::Rule(refusal)) => {
@@ -247,7 +247,7 @@ impl Market {
     }
 
     async fn fail(&self, row: &Transaction, words: impl Into<Arc<str>>) -> Result<Worked, Error> {
-        self.on_behalf(row, Action::Fail { reason: Some(words.into()) }).await
+        self.on_behalf(row, TransactionAction::Fail { reason: Some(words.into()) }).await
     }
 
     /// Sets the timer of a purchase that is under way to this time, but not past its deadline.
@@ -279,7 +279,7 @@ impl Market {
         };
         let now = self.now();
         if let Some(due) = row.due.filter(|due| due.at <= now && !row.status.is_terminal()) {
-            return match self.act(&Actor::Platform, id, Action::Due(due.deadline), None).await {
+            return match self.act(&Actor::Platform, id, TransactionAction::Due(due.deadline), None).await {
                 Ok(over) => self.tidy(&over).await,
                 // A concurrent step was faster and has set the timer.
                 Err(Error::Rule(_)) => Ok(()),

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use ledger::records::read_fault;
 use ledger::{AccountId, TransactionId, UserId};
-use market_rules::transaction::{Action, Role};
+use market_rules::transaction::{Role, TransactionAction};
 use market_rules::{Actor, Transaction};
 use model::ports::store::TimerKind;
 
@@ -76,7 +76,7 @@ impl Market {
     async fn bring_back(&self, row: &Transaction) -> Result<bool, Error> {
         let (Some(due), id) = (row.due, row.id.0) else { return Ok(false) };
         if due.at <= self.now() {
-            return match self.act(&Actor::Platform, row.id, Action::Due(due.deadline), None).await {
+            return match self.act(&Actor::Platform, row.id, TransactionAction::Due(due.deadline), None).await {
                 Ok(_) => {
                     tracing::warn!(task = %id, "a purchase that no timer watched has ended at its deadline");
                     Ok(true)

@@ -14,9 +14,9 @@ use model::{AccountLine, Expect, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::service::records::{self, Booked, joined};
-use crate::service::{Caller, Error, Market, MarketEntity, Paged, Paging};
+use crate::service::{Error, Market, MarketCaller, MarketEntity, Paged, Paging};
 
-pub use verify::{Mismatch, Report};
+pub use verify::{MarketReport, Mismatch};
 
 /// Lines of the store that are read at a time.
 const AT_ONCE: usize = 1_000;
@@ -88,7 +88,7 @@ impl Market {
     /// Lines of what the user can spend, the newest first. Counted are those of the newest ten thousand.
     pub async fn statement(
         &self,
-        caller: &Caller,
+        caller: &MarketCaller,
         kind: Option<LineKind>,
         paging: Paging,
     ) -> Result<Paged<StatementLine>, Error> {
@@ -109,7 +109,7 @@ impl Market {
     }
 
     /// Sums of the newest hundred thousand lines.
-    pub async fn stats(&self, caller: &Caller) -> Result<Stats, Error> {
+    pub async fn stats(&self, caller: &MarketCaller) -> Result<Stats, Error> {
         let mut stats = Stats::default();
         let mut add = |line: StatementLine| {
             let (slot, amount) = match line.kind {

@@ -5,7 +5,7 @@ use market_rules::CapabilityId;
 use model::{ContextId, Fault, Json, Kind, Limits};
 use serde_json::value::RawValue;
 
-use super::{Cancel, Request, Send};
+use super::{UumitCancel, UumitRequest, UumitSend};
 use dialects::framing::near;
 use dialects::kit::fields::{optional_id, optional_id_text};
 use dialects::kit::shape::{self, Any, Int, List, Text, shape};
@@ -61,13 +61,13 @@ shape! {
 }
 
 /// Reads a request. A method that does not exist is found out before anybody is asked who they are: see [`is_method`].
-pub fn decode(method: &str, params: Option<&RawValue>, limits: &Limits) -> Result<Request, Fault> {
+pub fn decode(method: &str, params: Option<&RawValue>, limits: &Limits) -> Result<UumitRequest, Fault> {
     let text = params.map_or("{}", RawValue::get);
     match method {
         "tasks/send" => send(text, limits),
-        "tasks/get" => Ok(Request::Get { id: task(text, limits)?.id }),
-        "tasks/cancel" => Ok(Request::Cancel(task(text, limits)?)),
-        "tasks/sendSubscribe" => Ok(Request::Subscribe { id: task(text, limits)?.id }),
+        "tasks/get" => Ok(UumitRequest::Get { id: task(text, limits)?.id }),
+        "tasks/cancel" => Ok(UumitRequest::Cancel(task(text, limits)?)),
+        "tasks/sendSubscribe" => Ok(UumitRequest::Subscribe { id: task(text, limits)?.id }),
         unknown => Err(no_method(unknown)),
     }
 }
@@ -84,7 +84,7 @@ fn no_method(method: &str) -> Fault {
     Fault::new(Kind::MethodNotFound, message)
 }
 
-fn send(text: &str, limits: &Limits) -> Result<Request, Fault> {
+fn send(text: &str, limits: &Limits) -> Result<UumitRequest, Fault> {
     let params: SendParams<'_> = shape::read(text, "params")?;
     let capability = optional_id_text(params.capability, "capability_id", limits)?
         .ok_or_else(|| Fault::params("capability_id", "capability_id is required"))?;
@@ -94,7 +94,7 @@ fn send(text: &str, limits: &Limits) -> Result<Request, Fault> {
         }
         booked => booked.map(|Int(hours)| hours),
     };
-    Ok(Request::Send(Box::new(Send {
+    Ok(UumitRequest::Send(Box::new(UumitSend {
         capability: CapabilityId::from(&*capability.0),
         booked_hours,
         context: optional_id(params.context, "context_id", limits)?.map(|id| ContextId(id.into())),
@@ -105,10 +105,10 @@ fn send(text: &str, limits: &Limits) -> Result<Request, Fault> {
     })))
 }
 
-fn task(text: &str, limits: &Limits) -> Result<Cancel, Fault> {
+fn task(text: &str, limits: &Limits) -> Result<UumitCancel, Fault> {
     let params: TaskParams<'_> = shape::read(text, "params")?;
     let id = optional_id_text(params.id, "id", limits)?.ok_or_else(|| Fault::params("id", "id is required"))?;
-    Ok(Cancel { id: id.0.parse().ok(), idempotency_key: key(params.key, params.metadata, limits)? })
+    Ok(UumitCancel { id: id.0.parse().ok(), idempotency_key: key(params.key, params.metadata, limits)? })
 }
 
 /// Clients of the product put the key into either place.

@@ -12,14 +12,14 @@ use crate::service::{
     Credentials, Error as Refused, Filter, MarketEntity as What, NotKnown, Once, OrderRequest as Wish, Paging,
 };
 use crate::uumit::errors::{Error, Line};
-use crate::uumit::{self, Cancel, Request, Send, card, decode, encode};
+use crate::uumit::{self, UumitCancel, UumitRequest, UumitSend, card, decode, encode};
 use bytes::Bytes;
 use dialects::framing::jsonrpc::{self, Id, OwnedId, Unreadable};
 use dialects::framing::scan;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, StatusCode, request};
 use market_rules::TransactionId;
-use market_rules::transaction::Action;
+use market_rules::transaction::TransactionAction;
 use model::{Fault, Kind};
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
@@ -28,7 +28,7 @@ use tokio::time::error::Elapsed;
 use gateway::front::{A2A_DIALECT, RequestLog};
 
 use crate::PLATFORM_USER;
-use crate::{MarketService, Uumit};
+use crate::{MarketService, MarketSettings};
 use gateway::Server;
 use web::body::{Response, ResponseBody};
 use web::concurrency::ConcurrencyPermit;
@@ -108,7 +108,7 @@ pub(crate) async fn answer_to(
 
 async fn call(
     server: &Arc<Server>,
-    uumit: &Uumit,
+    uumit: &MarketSettings,
     head: &request::Parts,
     request: &jsonrpc::RpcRequest<'_>,
     log: &mut RequestLog,
@@ -126,29 +126,29 @@ async fn call(
     let (market, id) = (&uumit.market, &request.id);
     let refuse = |refused: Refused, log: &mut RequestLog| error_of(uumit, &refused, log);
     match wanted {
-        Request::Send(send) => {
+        UumitRequest::Send(send) => {
             let once = once(&head.headers, limits.id_bytes, &send.idempotency_key, print_of(&send));
             let once = once.map_err(|fault| fail(&fault, log))?;
             let row = market.order(&caller, wish(*send), once).await.map_err(|refused| refuse(refused, log))?;
             Ok(json(encode::sent(id, &row)))
         }
-        Request::Get { id: None } => Err(Error::no_task()),
-        Request::Get { id: Some(transaction) } => {
+        UumitRequest::Get { id: None } => Err(Error::no_task()),
+        UumitRequest::Get { id: Some(transaction) } => {
             let row = market.transaction(&caller.actor(), transaction).await.map_err(|refused| refuse(refused, log))?;
             Ok(json(encode::got(id, &row)))
         }
-        Request::Cancel(Cancel { id: None, .. }) => Err(Error::no_task()),
-        Request::Cancel(Cancel { id: Some(transaction), idempotency_key }) => {
+        UumitRequest::Cancel(UumitCancel { id: None, .. }) => Err(Error::no_task()),
+        UumitRequest::Cancel(UumitCancel { id: Some(transaction), idempotency_key }) => {
             let print = print(&[b"cancel", transaction.to_string().as_bytes()]);
             let once =
                 once(&head.headers, limits.id_bytes, &idempotency_key, print).map_err(|fault| fail(&fault, log))?;
             let once = once.map(|once| (&caller, once));
-            let row = market.act(&caller.actor(), transaction, Action::Cancel, once).await;
+            let row = market.act(&caller.actor(), transaction, TransactionAction::Cancel, once).await;
             Ok(json(encode::canceled(id, &row.map_err(|refused| refuse(refused, log))?)))
         }
         // Nobody would hear anything.
-        Request::Subscribe { .. } if request.is_notification => Ok(json(Vec::new())),
-        Request::Subscribe { id: transaction } => {
+        UumitRequest::Subscribe { .. } if request.is_notification => Ok(json(Vec::new())),
+        UumitRequest::Subscribe { id: transaction } => {
             let guest = guest(&caller);
             let throttle = server.throttle.as_ref();
             let seat = throttle.map(|throttle| throttle.stream(&guest, log.address)).transpose();
@@ -170,10 +170,10 @@ async fn call(
 /// Who is calling: by a key with its user, or by a token; within the limits of calls.
 async fn who(
     server: &Server,
-    uumit: &Uumit,
+    uumit: &MarketSettings,
     headers: &HeaderMap,
     log: &mut RequestLog,
-) -> Result<crate::service::Caller, Error> {
+) -> Result<crate::service::MarketCaller, Error> {
     let throttle = server.throttle.as_ref();
     let fail = |fault: Fault, log: &mut RequestLog| {
         log.fault(&fault);
@@ -205,7 +205,7 @@ pub(crate) fn credentials(headers: &HeaderMap) -> Credentials<'_> {
 }
 
 /// A caller of the market, as limits count callers.
-pub(crate) fn guest(caller: &crate::service::Caller) -> model::Caller {
+pub(crate) fn guest(caller: &crate::service::MarketCaller) -> model::Caller {
     model::Caller {
         tenant: caller.tenant.clone(),
         name: caller.user.0.clone(),
@@ -214,7 +214,7 @@ pub(crate) fn guest(caller: &crate::service::Caller) -> model::Caller {
     }
 }
 
-fn wish(send: Send) -> Wish {
+fn wish(send: UumitSend) -> Wish {
     Wish {
         capability: send.capability,
         booked_hours: send.booked_hours,
@@ -237,8 +237,8 @@ fn once(headers: &HeaderMap, most: usize, said: &Option<String>, print: [u8; 32]
 }
 
 /// What makes two orders the same: all but the key.
-fn print_of(send: &Send) -> [u8; 32] {
-    let Send { capability, booked_hours, context, demand, idempotency_key: _, input, confirm_token } = send;
+fn print_of(send: &UumitSend) -> [u8; 32] {
+    let UumitSend { capability, booked_hours, context, demand, idempotency_key: _, input, confirm_token } = send;
     let hours = booked_hours.map(|hours| hours.to_string());
     let said = |text: Option<&str>| text.map_or_else(|| "-".to_owned(), |text| format!("+{text}"));
     let members = [
@@ -263,7 +263,7 @@ fn print(parts: &[&[u8]]) -> [u8; 32] {
     hash.finalize().into()
 }
 
-fn error_of(uumit: &Uumit, refused: &Refused, log: &mut RequestLog) -> Error {
+fn error_of(uumit: &MarketSettings, refused: &Refused, log: &mut RequestLog) -> Error {
     let said = |line| Error::new(line, refused.to_string());
     match refused {
         Refused::Rule(rule) => Error::of_refusal(rule, uumit.invalid_state_code, uumit.market.now()),
@@ -287,8 +287,8 @@ fn error_of(uumit: &Uumit, refused: &Refused, log: &mut RequestLog) -> Error {
 }
 
 async fn subscribe(
-    uumit: &Uumit,
-    caller: &crate::service::Caller,
+    uumit: &MarketSettings,
+    caller: &crate::service::MarketCaller,
     transaction: Option<TransactionId>,
 ) -> Result<crate::service::PurchaseFeed, Refused> {
     let id = transaction.ok_or(Refused::Unknown(What::Transaction))?;
@@ -364,7 +364,7 @@ impl Feed {
 
 fn follow_up(
     server: &Server,
-    uumit: &Uumit,
+    uumit: &MarketSettings,
     follow: crate::service::PurchaseFeed,
     id: OwnedId,
     seat: Option<ConcurrencyPermit>,

@@ -22,16 +22,16 @@ pub const METHODS: [&str; 4] = ["tasks/send", "tasks/get", "tasks/cancel", "task
 
 /// What a caller wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Request {
-    Send(Box<Send>),
+pub enum UumitRequest {
+    Send(Box<UumitSend>),
     Get { id: Option<TransactionId> },
-    Cancel(Cancel),
+    Cancel(UumitCancel),
     Subscribe { id: Option<TransactionId> },
 }
 
 /// A purchase.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Send {
+pub struct UumitSend {
     pub capability: CapabilityId,
     pub booked_hours: Option<i64>,
     pub context: Option<ContextId>,
@@ -44,20 +44,20 @@ pub struct Send {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cancel {
+pub struct UumitCancel {
     /// `None` for a text that is no id of ours: there is no such purchase, and that is what is said.
     pub id: Option<TransactionId>,
     pub idempotency_key: Option<String>,
 }
 
-impl Request {
+impl UumitRequest {
     /// The word for it in logs and metrics.
     pub fn name(&self) -> &'static str {
         match self {
-            Request::Send(_) => "send",
-            Request::Get { .. } => "get",
-            Request::Cancel(_) => "cancel",
-            Request::Subscribe { .. } => "subscribe",
+            UumitRequest::Send(_) => "send",
+            UumitRequest::Get { .. } => "get",
+            UumitRequest::Cancel(_) => "cancel",
+            UumitRequest::Subscribe { .. } => "subscribe",
         }
     }
 }

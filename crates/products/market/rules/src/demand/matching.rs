@@ -19,20 +19,20 @@ const NAMED: usize = 5;
 
 /// A demand, made ready to be compared with many offers.
 #[derive(Debug)]
-pub struct Wanted<'a> {
+pub struct DemandWords<'a> {
     wants: &'a Wants,
     title: BTreeSet<String>,
     rest: BTreeSet<String>,
     tags: BTreeSet<String>,
 }
 
-impl<'a> Wanted<'a> {
-    pub fn of(wants: &'a Wants) -> Wanted<'a> {
+impl<'a> DemandWords<'a> {
+    pub fn of(wants: &'a Wants) -> DemandWords<'a> {
         let title = words(&wants.title);
         let mut rest = words(&wants.description);
         rest.extend(wants.tags.iter().flat_map(|tag| words(tag)));
         rest.retain(|word| !title.contains(word));
-        Wanted { wants, title, rest, tags: lower(&wants.tags) }
+        DemandWords { wants, title, rest, tags: lower(&wants.tags) }
     }
 }
 
@@ -69,7 +69,7 @@ pub struct Fit {
     pub reasons: Vec<Reason>,
 }
 
-pub fn fit(wanted: &Wanted<'_>, offered: &Offered<'_>) -> Fit {
+pub fn fit(wanted: &DemandWords<'_>, offered: &Offered<'_>) -> Fit {
     let (wants, terms) = (wanted.wants, offered.terms);
     let mut reasons = Vec::with_capacity(8);
     let whole = |same: bool, of: u32| if same { of } else { 0 };
@@ -112,7 +112,7 @@ fn named(criterion: &'static str, wanted: &str, offered: &str, of: u32) -> Reaso
     }
 }
 
-fn by_tags(wanted: &Wanted<'_>, offered: &Offered<'_>) -> Option<Reason> {
+fn by_tags(wanted: &DemandWords<'_>, offered: &Offered<'_>) -> Option<Reason> {
     if wanted.tags.is_empty() {
         return None;
     }
@@ -126,7 +126,7 @@ fn by_tags(wanted: &Wanted<'_>, offered: &Offered<'_>) -> Option<Reason> {
 }
 
 /// A word of the title counts twice.
-fn by_words(wanted: &Wanted<'_>, offered: &Offered<'_>) -> Option<Reason> {
+fn by_words(wanted: &DemandWords<'_>, offered: &Offered<'_>) -> Option<Reason> {
     let all = wanted.title.len() * 2 + wanted.rest.len();
     if all == 0 {
         return None;

@@ -27,7 +27,7 @@ const WINDOW_MS: i64 = LONGEST_S as i64 * 1_000;
 pub(super) const COUNTED: usize = 20_000;
 
 /// The hash of an account's key.
-pub(super) type Account = [u8; 32];
+pub(super) type AccountHash = [u8; 32];
 
 #[derive(Clone, Copy, Default)]
 struct Count {
@@ -41,8 +41,8 @@ struct Count {
 /// How often passwords were wrong.
 #[derive(Default)]
 pub(super) struct Attempts {
-    pairs: HashMap<(Account, IpAddr), Count>,
-    accounts: HashMap<Account, Count>,
+    pairs: HashMap<(AccountHash, IpAddr), Count>,
+    accounts: HashMap<AccountHash, Count>,
     addresses: HashMap<IpAddr, Count>,
 }
 
@@ -87,7 +87,7 @@ fn entry<K: Copy + Eq + Hash>(counts: &mut HashMap<K, Count>, key: K, now: Time)
 
 impl Attempts {
     /// Counts a try as wrong before it is made, so that many at a time are not many more; or says how long to wait.
-    pub(super) fn count(&mut self, account: Account, address: IpAddr, now: Time) -> Result<(), Error> {
+    pub(super) fn count(&mut self, account: AccountHash, address: IpAddr, now: Time) -> Result<(), Error> {
         let known = |count: Option<&Count>| count.copied().unwrap_or_default().now(now);
         let pair = known(self.pairs.get(&(account, address)));
         let (all, here) = (known(self.accounts.get(&account)), known(self.addresses.get(&address)));
@@ -110,7 +110,7 @@ impl Attempts {
     }
 
     /// The try was right: it does not count, and neither do those before it from the same address.
-    pub(super) fn right(&mut self, account: Account, address: IpAddr, now: Time) {
+    pub(super) fn right(&mut self, account: AccountHash, address: IpAddr, now: Time) {
         let pair = entry(&mut self.pairs, (account, address), now);
         let mine = std::mem::take(&mut pair.wrong);
         (pair.good, pair.at) = (true, now);
@@ -132,7 +132,7 @@ impl Attempts {
 mod tests {
     use super::*;
 
-    fn account(number: usize) -> Account {
+    fn account(number: usize) -> AccountHash {
         let mut key = [0; 32];
         key[..8].copy_from_slice(&number.to_be_bytes());
         key

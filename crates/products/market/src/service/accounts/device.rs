@@ -12,8 +12,8 @@ use model::ports::store::Conflict;
 use model::{Expect, RecordChange, Time};
 use serde::{Deserialize, Serialize};
 
-use super::keys::{KeyRow, Who};
-use super::{Approval, Device, DeviceState, Issued, NewUser, User, secrets};
+use super::keys::{KeyOwner, KeyRow};
+use super::{Device, DeviceApproval, DeviceState, Issued, NewUser, User, secrets};
 use crate::service::bounded::Bounded;
 use crate::service::records::{self, ALL};
 use crate::service::{Error, Market, MarketEntity};
@@ -51,7 +51,7 @@ pub(crate) struct DeviceRow {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) polled_at: Option<Time>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) answer: Option<Answer>,
+    pub(super) answer: Option<StoredDecision>,
 }
 impl Row for DeviceRow {
     const NAME: &'static str = "device";
@@ -59,7 +59,7 @@ impl Row for DeviceRow {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Answer {
+pub(super) enum StoredDecision {
     Yes(UserId),
     No,
 }
@@ -172,10 +172,10 @@ impl Market {
                     row.polled_at = Some(now);
                     (vec![row.put(&key, Expect::Version(version))], DeviceState::Pending)
                 }
-                Some(Answer::No) => return Ok(DeviceState::Denied),
-                Some(Answer::Yes(user)) => {
+                Some(StoredDecision::No) => return Ok(DeviceState::Denied),
+                Some(StoredDecision::Yes(user)) => {
                     let issued = Issued { api_key: secrets::text()?, user: Some(user.clone()) };
-                    let made = KeyRow { tenant: row.tenant.clone(), who: Who::User(user.clone()), made_at: now };
+                    let made = KeyRow { tenant: row.tenant.clone(), who: KeyOwner::User(user.clone()), made_at: now };
                     let expect = Expect::Version(version);
                     let taken = records::DEVICES.remove(key.clone(), expect);
                     (vec![made.kept(&issued.api_key), taken], DeviceState::Approved(issued))
@@ -197,7 +197,7 @@ impl Market {
         user_code: &str,
         account: &str,
         password: &str,
-        said: Approval,
+        said: DeviceApproval,
         address: IpAddr,
     ) -> Result<(), Error> {
         let code = typed(user_code).ok_or_else(unknown)?;
@@ -212,12 +212,12 @@ impl Market {
             return Err(unknown());
         }
         let answer = match said {
-            Approval::Yes => Answer::Yes(self.person(account, password, address).await?.id),
-            Approval::No => {
+            DeviceApproval::Yes => StoredDecision::Yes(self.person(account, password, address).await?.id),
+            DeviceApproval::No => {
                 if let Some(user) = self.of_account(account).await? {
                     self.let_in(account, password, Some(user), address).await?;
                 }
-                Answer::No
+                StoredDecision::No
             }
         };
         for _ in 0..ATTEMPTS {

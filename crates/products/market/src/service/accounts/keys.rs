@@ -14,9 +14,9 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use super::{Credentials, Issued, NewKey, User, secrets, users};
+use super::{Credentials, Issued, NewApiKey, User, secrets, users};
 use crate::service::records;
-use crate::service::{Caller, Error, Market, MarketEntity, NotKnown};
+use crate::service::{Error, Market, MarketCaller, MarketEntity, NotKnown};
 
 /// Characters of a secret that a person chose.
 const CHOSEN: std::ops::RangeInclusive<usize> = 16..=256;
@@ -29,7 +29,7 @@ const A_MOMENT: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct KeyRow {
     pub(super) tenant: Arc<str>,
-    pub(super) who: Who,
+    pub(super) who: KeyOwner,
     pub(super) made_at: Time,
 }
 impl Row for KeyRow {
@@ -39,24 +39,24 @@ impl Row for KeyRow {
 /// For whom a key acts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Who {
+pub(super) enum KeyOwner {
     User(UserId),
     /// All users who are linked to it.
     Platform(Arc<str>),
 }
 
-impl Who {
+impl KeyOwner {
     fn may_act_for(&self, user: &User) -> bool {
         match self {
-            Who::User(own) => *own == user.id,
-            Who::Platform(platform) => user.platforms.contains(platform),
+            KeyOwner::User(own) => *own == user.id,
+            KeyOwner::Platform(platform) => user.platforms.contains(platform),
         }
     }
 
     fn user(&self) -> Option<&UserId> {
         match self {
-            Who::User(user) => Some(user),
-            Who::Platform(_) => None,
+            KeyOwner::User(user) => Some(user),
+            KeyOwner::Platform(_) => None,
         }
     }
 }
@@ -65,8 +65,8 @@ impl KeyRow {
     /// Keeps the key under this secret, which must be new.
     pub(super) fn kept(&self, secret: &str) -> RecordChange {
         let list = match &self.who {
-            Who::User(user) => records::joined(&["user", &self.tenant, user.as_str()]),
-            Who::Platform(platform) => records::joined(&["platform", &self.tenant, platform]),
+            KeyOwner::User(user) => records::joined(&["user", &self.tenant, user.as_str()]),
+            KeyOwner::Platform(platform) => records::joined(&["platform", &self.tenant, platform]),
         };
         let lists = vec![listed(list, self.made_at.0)];
         records::KEYS.put(secrets::print(secret), Expect::Absent, self, lists)
@@ -105,15 +105,15 @@ impl KeyCache {
 impl Market {
     /// Makes a key. `secret` is for demos, whose keys stay the same; otherwise one is drawn. The same secret for the same
     /// holder again is the same key.
-    pub async fn issue_key(&self, key: NewKey, secret: Option<&str>) -> Result<Issued, Error> {
+    pub async fn issue_key(&self, key: NewApiKey, secret: Option<&str>) -> Result<Issued, Error> {
         let (who, prefix) = match key {
-            NewKey::User(user) => match self.user(&user).await? {
-                Some(user) => (Who::User(user.id), "uk_"),
+            NewApiKey::User(user) => match self.user(&user).await? {
+                Some(user) => (KeyOwner::User(user.id), "uk_"),
                 None => return Err(Error::Unknown(MarketEntity::User)),
             },
-            NewKey::Platform(platform) => {
+            NewApiKey::Platform(platform) => {
                 users::check_name("platform", &platform)?;
-                (Who::Platform(platform), "pk_")
+                (KeyOwner::Platform(platform), "pk_")
             }
         };
         let api_key = match secret {
@@ -142,7 +142,7 @@ impl Market {
     }
 
     /// Who is asking. An API key wins over a token.
-    pub async fn who(&self, shown: Credentials<'_>) -> Result<Caller, Error> {
+    pub async fn who(&self, shown: Credentials<'_>) -> Result<MarketCaller, Error> {
         let shown = shown.without_empty();
         let (user, via) = match (shown.api_key, shown.bearer) {
             (Some(key), _) => {
@@ -153,7 +153,7 @@ impl Market {
             (None, None) => return Err(NotKnown::Missing.into()),
         };
         let limits = user.limits(&self.config().limits);
-        Ok(Caller { tenant: user.tenant.clone(), user: user.id.clone(), via, limits })
+        Ok(MarketCaller { tenant: user.tenant.clone(), user: user.id.clone(), via, limits })
     }
 
     async fn by_key(&self, secret: &str, user: &UserId) -> Result<Arc<User>, Error> {

@@ -18,7 +18,7 @@ use sha2::{Digest, Sha256};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::attempts::Attempts;
-use super::{Tokens, User, secrets};
+use super::{LoginTokens, User, secrets};
 use crate::service::{Error, Market, NotKnown};
 
 /// Passwords looked at together.
@@ -74,7 +74,7 @@ impl LoginThrottle {
 /// The purpose of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Kind {
+pub(super) enum TokenKind {
     Access,
     Refresh,
 }
@@ -83,7 +83,7 @@ pub(super) enum Kind {
 pub(super) struct Claims {
     pub(super) sub: UserId,
     tenant: Arc<str>,
-    typ: Kind,
+    typ: TokenKind,
     /// In seconds.
     iat: i64,
     exp: i64,
@@ -138,7 +138,7 @@ fn is_right(password: &str, kept: Option<&str>) -> bool {
 
 impl Market {
     /// Tokens for an account and its password. `address` is where the request comes from.
-    pub async fn log_in(&self, account: &str, password: &str, address: IpAddr) -> Result<Tokens, Error> {
+    pub async fn log_in(&self, account: &str, password: &str, address: IpAddr) -> Result<LoginTokens, Error> {
         let user = self.of_account(account).await?;
         let user = self.let_in(account, password, user, address).await?;
         self.begin_login(&user).await
@@ -171,26 +171,26 @@ impl Market {
         }
     }
 
-    pub(super) fn tokens(&self, user: &User, login: &Arc<str>, refresh: &Arc<str>) -> Result<Tokens, Error> {
+    pub(super) fn tokens(&self, user: &User, login: &Arc<str>, refresh: &Arc<str>) -> Result<LoginTokens, Error> {
         let (config, now_s) = (self.config(), self.now().0.div_euclid(1_000));
         let key = EncodingKey::from_secret(&self.shared.secrets.login);
-        let token = |typ: Kind, for_s: u64| {
+        let token = |typ: TokenKind, for_s: u64| {
             let exp = now_s.saturating_add(i64::try_from(for_s).unwrap_or(i64::MAX));
             let (sub, tenant) = (user.id.clone(), user.tenant.clone());
             let (sid, jti) = (Some(login.clone()), Some(refresh.clone()));
             let claims = Claims { sub, tenant, typ, iat: now_s, exp, sid, jti };
             jsonwebtoken::encode(&Header::new(Algorithm::HS256), &claims, &key).map_err(Fault::internal)
         };
-        Ok(Tokens {
-            access_token: token(Kind::Access, config.access_s)?,
-            refresh_token: token(Kind::Refresh, config.refresh_s)?,
+        Ok(LoginTokens {
+            access_token: token(TokenKind::Access, config.access_s)?,
+            refresh_token: token(TokenKind::Refresh, config.refresh_s)?,
             expires_in_s: config.access_s,
             user: user.id.clone(),
         })
     }
 
     /// The claims of a token that has not expired. Whether its login has ended is checked elsewhere.
-    pub(super) fn claims(&self, token: &str, kind: Kind) -> Result<Claims, Error> {
+    pub(super) fn claims(&self, token: &str, kind: TokenKind) -> Result<Claims, Error> {
         if token.len() > TOKEN_BYTES {
             return Err(NotKnown::Token.into());
         }

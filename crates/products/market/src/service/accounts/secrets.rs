@@ -35,7 +35,7 @@ impl SecretsRow {
     }
 
     fn opened(&self) -> Result<Secrets, Fault> {
-        let confirm = autonomy::Key::new(&bytes(&self.confirm)?).map_err(Fault::internal)?;
+        let confirm = autonomy::ConfirmationKey::new(&bytes(&self.confirm)?).map_err(Fault::internal)?;
         Ok(Secrets { login: bytes(&self.login)?, confirm, callback: bytes(&self.callback)? })
     }
 }

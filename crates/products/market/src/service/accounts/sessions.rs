@@ -14,8 +14,8 @@ use model::ports::store::Conflict;
 use model::{Expect, RecordChange, Time};
 use serde::{Deserialize, Serialize};
 
-use super::login::{Claims, Kind};
-use super::{Tokens, User, secrets};
+use super::login::{Claims, TokenKind};
+use super::{LoginTokens, User, secrets};
 use crate::service::records::{self, ALL};
 use crate::service::{Error, Market, NotKnown};
 
@@ -59,7 +59,7 @@ fn remove(id: impl Into<Arc<str>>) -> RecordChange {
 
 impl Market {
     /// Tokens for a login that begins now.
-    pub(super) async fn begin_login(&self, user: &User) -> Result<Tokens, Error> {
+    pub(super) async fn begin_login(&self, user: &User) -> Result<LoginTokens, Error> {
         let id = records::hex(&secrets::draw::<16>()?);
         let tokens = self.open_login(user, &id).await?.ok_or(market_rules::Error::Changed)?;
         self.make_room_for_login(user).await?;
@@ -67,7 +67,7 @@ impl Market {
     }
 
     /// Keeps a login under this id; `None` if there is one.
-    async fn open_login(&self, user: &User, id: &Arc<str>) -> Result<Option<Tokens>, Error> {
+    async fn open_login(&self, user: &User, id: &Arc<str>) -> Result<Option<LoginTokens>, Error> {
         let (refresh, now) = (records::hex(&secrets::draw::<16>()?), self.now());
         let row = LoginRow {
             tenant: user.tenant.clone(),
@@ -85,8 +85,8 @@ impl Market {
     }
 
     /// Renews a login: the refresh token is used up.
-    pub async fn refresh(&self, refresh_token: &str) -> Result<Tokens, Error> {
-        let claims = self.claims(refresh_token, Kind::Refresh)?;
+    pub async fn refresh(&self, refresh_token: &str) -> Result<LoginTokens, Error> {
+        let claims = self.claims(refresh_token, TokenKind::Refresh)?;
         let Some((id, shown)) = claims.login() else {
             return self.refresh_unnamed(refresh_token, &claims).await;
         };
@@ -112,7 +112,7 @@ impl Market {
     }
 
     /// The same for a token that names no login. The login it becomes is kept under the token's hash: there is one.
-    async fn refresh_unnamed(&self, token: &str, claims: &Claims) -> Result<Tokens, Error> {
+    async fn refresh_unnamed(&self, token: &str, claims: &Claims) -> Result<LoginTokens, Error> {
         let user = self.user(&claims.sub).await?.filter(|user| user.logins_ended == 0).ok_or(NotKnown::Token)?;
         let id = secrets::print(token);
         match self.open_login(&user, &id).await? {
@@ -137,7 +137,7 @@ impl Market {
 
     /// The user an access token of ours speaks of, if its login has not ended.
     pub(super) async fn by_access(&self, token: &str) -> Result<User, Error> {
-        let claims = self.claims(token, Kind::Access)?;
+        let claims = self.claims(token, TokenKind::Access)?;
         let user = self.user(&claims.sub);
         let Some((id, _)) = claims.login() else {
             return user.await?.filter(|user| user.logins_ended == 0).ok_or(NotKnown::Token.into());
@@ -155,7 +155,7 @@ impl Market {
 
     /// Ends the login that a token is of, an access or a refresh token; one that has ended stays so.
     pub async fn log_out(&self, token: &str) -> Result<(), Error> {
-        let claims = self.claims(token, Kind::Access).or_else(|_| self.claims(token, Kind::Refresh))?;
+        let claims = self.claims(token, TokenKind::Access).or_else(|_| self.claims(token, TokenKind::Refresh))?;
         match claims.login() {
             Some((id, _)) => self.end_login(id).await,
             // A token without a login can only be ended together with all others.
@@ -179,7 +179,7 @@ impl Market {
         current: &str,
         new: String,
         address: std::net::IpAddr,
-    ) -> Result<Tokens, Error> {
+    ) -> Result<LoginTokens, Error> {
         let user = self.by_access(access_token).await?;
         let account = user.account.clone().ok_or(NotKnown::Password)?;
         super::login::check_password(&new)

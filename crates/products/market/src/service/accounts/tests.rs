@@ -13,14 +13,15 @@ use std::sync::Arc;
 use engine::Engine;
 use ledger::UserId;
 
-use super::{Credentials, Issued, NewKey, NewUser, User};
-use crate::service::{Caller, Config, Error, Market, NotKnown};
+use super::{Credentials, Issued, NewApiKey, NewUser, User};
+use crate::service::{Error, Market, MarketCaller, MarketConfig, NotKnown};
 use tapped::Tapped;
 
 /// A market of a tenant.
 async fn market_of(store: &Arc<Tapped>, tenant: &str) -> Market {
     let engine = Engine::builder(store.clone()).start().await.unwrap();
-    let market = Market::start(engine, Config { tenant: tenant.into(), ..Config::default() }, false).await.unwrap();
+    let market =
+        Market::start(engine, MarketConfig { tenant: tenant.into(), ..MarketConfig::default() }, false).await.unwrap();
     pass_s(&market, store, 0);
     market
 }
@@ -59,14 +60,14 @@ async fn agent(market: &Market, name: &str, platforms: &[&str]) -> User {
 }
 
 async fn key_of(market: &Market, user: &UserId) -> Issued {
-    market.issue_key(NewKey::User(user.clone()), None).await.unwrap()
+    market.issue_key(NewApiKey::User(user.clone()), None).await.unwrap()
 }
 
-async fn asks(market: &Market, key: &str, user: &str) -> Result<Caller, Error> {
+async fn asks(market: &Market, key: &str, user: &str) -> Result<MarketCaller, Error> {
     market.who(Credentials { api_key: Some(key), user: Some(user), bearer: None }).await
 }
 
-async fn shows(market: &Market, token: &str) -> Result<Caller, Error> {
+async fn shows(market: &Market, token: &str) -> Result<MarketCaller, Error> {
     market.who(Credentials { bearer: Some(token), ..Credentials::default() }).await
 }
 

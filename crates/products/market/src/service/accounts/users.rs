@@ -57,9 +57,9 @@ pub(super) fn check_name(field: &'static str, text: &str) -> Result<(), FieldErr
 
 impl User {
     /// How far its agents may go: its own limits, or the market's.
-    pub(super) fn limits(&self, market: &autonomy::Limits) -> autonomy::Limits {
+    pub(super) fn limits(&self, market: &autonomy::SpendingLimits) -> autonomy::SpendingLimits {
         match self.limits {
-            Some((per_call, daily)) => autonomy::Limits {
+            Some((per_call, daily)) => autonomy::SpendingLimits {
                 per_call: Ut::from_hundredths(per_call),
                 daily: Ut::from_hundredths(daily),
                 risk: market.risk,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use engine::SendAnswer;
 use ledger::TransactionId;
 use market_rules::Transaction;
-use market_rules::transaction::{Action, Deliverable, MAX_DELIVERABLES, MAX_NAME};
+use market_rules::transaction::{Deliverable, MAX_DELIVERABLES, MAX_NAME, TransactionAction};
 use model::call::Idempotency;
 use model::{
     Artifact, BlobKind, CallScope, Cancel, Content, ContextId, Fault, Json, Kind, List, Message, Part, Role, Send,
@@ -216,7 +216,7 @@ impl Market {
         if result.text().len() > most {
             return self.fail(row, too_large(most)).await;
         }
-        self.on_behalf(row, Action::Deliver { result: Some(result), deliverables: made.files }).await
+        self.on_behalf(row, TransactionAction::Deliver { result: Some(result), deliverables: made.files }).await
     }
 
     async fn made(&self, row: &Transaction, task: &Task) -> Result<Made, Undeliverable> {

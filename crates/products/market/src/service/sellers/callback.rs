@@ -11,7 +11,7 @@ use engine::{Along, Unmoved};
 use hmac::{Hmac, KeyInit, Mac};
 use ledger::{Row, TransactionId};
 use market_rules::capability::{DeliveryMode, PricingModel};
-use market_rules::transaction::{Action, Status};
+use market_rules::transaction::{Status, TransactionAction};
 use market_rules::{Served, Transaction};
 use model::{Expect, Json, Time};
 use serde::{Deserialize, Serialize};
@@ -145,8 +145,9 @@ impl Market {
                     let words = format!("the seller's result is too large to be delivered: it may have {most} bytes");
                     return self.over(row, words).await;
                 }
-                let done =
-                    self.on_behalf(row, Action::Deliver { result: Some(result), deliverables: Vec::new() }).await?;
+                let done = self
+                    .on_behalf(row, TransactionAction::Deliver { result: Some(result), deliverables: Vec::new() })
+                    .await?;
                 if version > 0 {
                     self.forget_calls(row.id).await?;
                 }

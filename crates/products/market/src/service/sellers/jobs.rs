@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ledger::{TransactionId, UserId};
-use market_rules::transaction::{Action, Deliverable, Role, Status};
+use market_rules::transaction::{Deliverable, Role, Status, TransactionAction};
 use market_rules::{Actor, Served, Transaction};
 use model::{Json, Time};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::service::records::{self, PurchaseList};
-use crate::service::{Caller, Error, Market, MarketEntity, Once, Paging};
+use crate::service::{Error, Market, MarketCaller, MarketEntity, Once, Paging};
 
 /// How often a stream says that it is there.
 const HEARTBEAT: Duration = Duration::from_secs(30);
@@ -190,7 +190,7 @@ impl Jobs {
 impl Market {
     /// The jobs of a seller's program from now on: first those that wait, then those that come. `last` is the last one
     /// it has seen, when it resumes.
-    pub async fn jobs(&self, caller: &Caller, last: Option<TransactionId>) -> Result<Jobs, Error> {
+    pub async fn jobs(&self, caller: &MarketCaller, last: Option<TransactionId>) -> Result<Jobs, Error> {
         let mut told = HashSet::new();
         let since = match last {
             // One that is not there any more, or not the caller's, is none it can have seen.
@@ -222,7 +222,7 @@ impl Market {
     /// Performs a seller's action on a job.
     pub async fn job_act(
         &self,
-        caller: &Caller,
+        caller: &MarketCaller,
         id: TransactionId,
         act: JobAct,
         once: Option<Once>,
@@ -242,8 +242,8 @@ impl Market {
         match act {
             // A repeated acceptance means that the first answer was lost.
             JobAct::Accept if row.status == Status::Accepted => Ok(row),
-            JobAct::Accept => self.act(&actor, id, Action::Accept, once).await,
-            JobAct::Reject { reason } => self.act(&actor, id, Action::Reject { reason }, once).await,
+            JobAct::Accept => self.act(&actor, id, TransactionAction::Accept, once).await,
+            JobAct::Reject { reason } => self.act(&actor, id, TransactionAction::Reject { reason }, once).await,
             JobAct::Heartbeat { progress: _ } => match row.status {
                 Status::Frozen | Status::Accepted => Ok(row),
                 status @ (Status::PendingFreeze
@@ -254,7 +254,7 @@ impl Market {
                 | Status::Failed) => Err(market_rules::Error::WrongState { verb, status }.into()),
             },
             JobAct::Deliver { result, deliverables } => {
-                self.act(&actor, id, Action::Deliver { result, deliverables }, once).await
+                self.act(&actor, id, TransactionAction::Deliver { result, deliverables }, once).await
             }
             JobAct::Fail { error, retryable } => match row.status {
                 Status::Frozen | Status::Accepted if retryable => {
@@ -265,7 +265,7 @@ impl Market {
                     let reason = error.map(|words| {
                         words.chars().take(market_rules::transaction::MAX_REASON).collect::<String>().into()
                     });
-                    self.act(&actor, id, Action::Reject { reason }, once).await
+                    self.act(&actor, id, TransactionAction::Reject { reason }, once).await
                 }
                 Status::Accepted
                 | Status::PendingFreeze
@@ -275,7 +275,7 @@ impl Market {
                 | Status::RejectedBySeller
                 | Status::Failed => {
                     let reason = error.or_else(|| Some("the seller's program failed".into()));
-                    self.act(&Actor::Platform, id, Action::Fail { reason }, once).await
+                    self.act(&Actor::Platform, id, TransactionAction::Fail { reason }, once).await
                 }
             },
         }

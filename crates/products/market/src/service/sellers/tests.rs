@@ -63,7 +63,7 @@ fn user(id: &str, acts_alone: bool) -> User {
 
 fn after(row: &Transaction, alone: (bool, bool), acts_after_ms: Option<u64>, now: Time) -> Option<i64> {
     let (buyer, seller) = (user("b", alone.0), user("s", alone.1));
-    let config = Config { acts_after_ms, ..Config::default() };
+    let config = MarketConfig { acts_after_ms, ..MarketConfig::default() };
     look_at(row, Some(&buyer), Some(&seller), &config, now).map(|at| at.0 - now.0)
 }
 

@@ -13,7 +13,7 @@ use ledger::{
     TransactionId, UserId, Ut,
 };
 use market_rules::tariff::TurnHold;
-use market_rules::{Difference, Transaction};
+use market_rules::{MarketDifference, Transaction};
 use model::ports::store::{Store, StoreError};
 use model::{Entry, RecordQuery, State, Task, TaskId, TurnId};
 use uuid::Uuid;
@@ -28,7 +28,7 @@ const PASSES: u32 = 5;
 
 /// The result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct MarketReport {
     pub accounts: u64,
     pub entries: u64,
     pub transactions: u64,
@@ -39,11 +39,11 @@ pub struct Report {
     pub others: u64,
     /// Money moved while it was looked at, each time: what is reported stood there every time.
     pub moving: bool,
-    pub differences: Vec<Difference>,
+    pub differences: Vec<MarketDifference>,
     pub mismatches: Vec<Mismatch>,
 }
 
-impl Report {
+impl MarketReport {
     pub fn is_clean(&self) -> bool {
         self.differences.is_empty() && self.mismatches.is_empty()
     }
@@ -89,9 +89,9 @@ pub enum Mismatch {
 impl Market {
     /// Recomputes every balance from the journal and compares holds, entries and transactions. A market at work is looked
     /// at again, until no money moved in between.
-    pub async fn verify(&self) -> Result<Report, Error> {
+    pub async fn verify(&self) -> Result<MarketReport, Error> {
         let store = &**self.engine().store();
-        let mut last: Option<Report> = None;
+        let mut last: Option<MarketReport> = None;
         for _ in 0..PASSES {
             let before = store.health().await.map_err(read_fault)?.entries;
             let mut report = look(store).await.map_err(read_fault)?;
@@ -120,8 +120,8 @@ struct Told {
     lines: u64,
 }
 
-async fn look(store: &dyn Store) -> Result<Report, StoreError> {
-    let mut report = Report::default();
+async fn look(store: &dyn Store) -> Result<MarketReport, StoreError> {
+    let mut report = MarketReport::default();
     let mut journal = Journal::default();
     let mut after = 0;
     loop {
@@ -160,7 +160,7 @@ struct Journal {
 }
 
 impl Journal {
-    fn take(&mut self, place: u64, entry: &Entry, report: &mut Report) {
+    fn take(&mut self, place: u64, entry: &Entry, report: &mut MarketReport) {
         let booked = match Booked::from_row(&entry.body) {
             Ok(booked) => booked,
             // Budgets are no money: what is spent of them is counted on accounts of their own.
@@ -266,7 +266,11 @@ pub(super) fn account_of(key: &str) -> Option<AccountId> {
 
 /// The accounts as the store has them. It keeps no count of their lines: the journal's is taken for it, and the statements
 /// are looked at one by one.
-async fn accounts(store: &dyn Store, journal: &mut Journal, report: &mut Report) -> Result<Vec<Account>, StoreError> {
+async fn accounts(
+    store: &dyn Store,
+    journal: &mut Journal,
+    report: &mut MarketReport,
+) -> Result<Vec<Account>, StoreError> {
     let (mut accounts, mut after) = (Vec::new(), None);
     loop {
         let page = store.accounts(after, AT_ONCE).await?;
@@ -287,7 +291,7 @@ async fn rows<R: Row>(
     store: &dyn Store,
     collection: RecordCollection<R>,
     key: impl Fn(&R) -> Arc<str>,
-    report: &mut Report,
+    report: &mut MarketReport,
 ) -> Result<Vec<R>, StoreError> {
     let (mut rows, mut after) = (Vec::new(), None);
     loop {
@@ -315,7 +319,7 @@ async fn rows<R: Row>(
 
 /// The statement of each account has the journal's lines, and runs as they do. What is newer than the journal that was
 /// read is left out.
-async fn statements(store: &dyn Store, journal: &Journal, report: &mut Report) -> Result<(), StoreError> {
+async fn statements(store: &dyn Store, journal: &Journal, report: &mut MarketReport) -> Result<(), StoreError> {
     for (key, (account, told)) in &journal.accounts {
         let newest = told.posted.last().map_or(0, |(place, _)| *place);
         let mut balance: i128 = told.posted.iter().map(|(_, amount)| i128::from(*amount)).sum();
@@ -343,7 +347,7 @@ async fn statements(store: &dyn Store, journal: &Journal, report: &mut Report) -
 }
 
 /// Checks that a turn has a hold exactly as long as it runs, by the task's log.
-async fn running(store: &dyn Store, turns: Vec<TurnHold>, report: &mut Report) -> Result<(), StoreError> {
+async fn running(store: &dyn Store, turns: Vec<TurnHold>, report: &mut MarketReport) -> Result<(), StoreError> {
     let mut open: HashMap<TaskId, TurnHold> = turns.into_iter().map(|hold| (hold.task, hold)).collect();
     let mut after = None;
     loop {
@@ -373,7 +377,7 @@ async fn running(store: &dyn Store, turns: Vec<TurnHold>, report: &mut Report) -
 }
 
 /// A purchase's task shows what the purchase has come to, for as long as it is kept.
-async fn task(store: &dyn Store, transaction: &Transaction, report: &mut Report) -> Result<(), StoreError> {
+async fn task(store: &dyn Store, transaction: &Transaction, report: &mut MarketReport) -> Result<(), StoreError> {
     let mut row = transaction.clone();
     for _ in 0..PASSES {
         let head = store.head(row.id.0).await?;
@@ -397,7 +401,11 @@ async fn task(store: &dyn Store, transaction: &Transaction, report: &mut Report)
 }
 
 /// A purchase with a deadline has a timer, for as long as it has a task.
-async fn deadlines(store: &dyn Store, transactions: &[Transaction], report: &mut Report) -> Result<(), StoreError> {
+async fn deadlines(
+    store: &dyn Store,
+    transactions: &[Transaction],
+    report: &mut MarketReport,
+) -> Result<(), StoreError> {
     let open: Vec<&Transaction> = transactions.iter().filter(|row| row.due.is_some()).collect();
     for rows in open.chunks(AT_ONCE) {
         let timers = store.timers(rows.iter().map(|row| row.id.0).collect()).await?;
