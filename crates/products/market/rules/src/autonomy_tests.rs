@@ -63,7 +63,7 @@ fn a_token_is_good_for_its_question_and_five_minutes() {
         Question { caller: "u_2".into(), ..question() },
         Question { capability: "cap_y".into(), ..question() },
         Question { fee: ut(121), ..question() },
-        // The same letters, divided elsewhere.
+        // The same letters, split at another place.
         Question { caller: "u_1c".into(), capability: "ap_x".into(), ..question() },
     ] {
         assert_eq!(key(1).check(&token, &other, Time(2_000)), Err(TokenRefused::NotForThis), "{other:?}");
@@ -73,11 +73,11 @@ fn a_token_is_good_for_its_question_and_five_minutes() {
     }
 }
 
-/// The layout of a token is a promise between replicas of two releases.
+/// The layout of a token is stable: replicas of two releases accept each other's tokens.
 #[test]
 fn a_token_is_what_it_was() {
     let token = key(1).issue(&question(), [7; 16], Time(1_000));
-    // The same as another HMAC-SHA256 makes of the key, the head and the question.
+    // Computed with another implementation of HMAC-SHA256 from the key, the head and the question.
     insta::assert_snapshot!(token);
 }
 

@@ -15,7 +15,7 @@ pub(crate) use draft::FieldErrors;
 pub use draft::{CapabilityDraft, called_at};
 
 pub const MAX_REASON: usize = 500;
-/// A year; what is longer is no booking.
+/// A leap year; longer bookings are refused.
 pub const MAX_HOURS: i64 = 8_784;
 
 /// Declares an enum whose members have one name each, on wires and in stores.
@@ -64,12 +64,12 @@ named!(Status {
     PendingReview = "pending_review",
     /// On the market.
     Active = "active",
-    /// Not what the market wants; may be changed and submitted again.
+    /// Refused by the review; may be changed and submitted again.
     Rejected = "rejected",
     Offline = "offline",
 });
 
-/// Who does the work.
+/// The party that does the work.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Served {
@@ -77,14 +77,14 @@ pub enum Served {
     Agent(Arc<str>),
     /// The seller's endpoint, called with a signature.
     Callback { url: Arc<str>, timeout_s: u32 },
-    /// A program of the seller's that comes and asks for work.
+    /// A program of the seller that fetches work.
     Worker,
     /// A person, through REST.
     Person,
 }
 
 impl Served {
-    /// The work is done without the seller's say: the platform accepts and delivers in the seller's name.
+    /// Whether the platform accepts and delivers in the seller's name.
     pub fn by_machine(&self) -> bool {
         match self {
             Served::Agent(_) | Served::Callback { .. } | Served::Worker => true,
@@ -100,10 +100,10 @@ pub struct Capability {
     pub owner: UserId,
     pub terms: CapabilityTerms,
     pub status: Status,
-    /// Why the review refused it.
+    /// The review's reason for a refusal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Arc<str>>,
-    /// The platform took it down: only the platform brings it back.
+    /// Taken down by the platform; only the platform puts it back.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub barred: bool,
     pub created_at: Time,
@@ -124,7 +124,7 @@ pub struct CapabilityTerms {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<Arc<str>>,
     pub delivery_mode: DeliveryMode,
-    /// A purchase that pays at least this needs no word of the seller's.
+    /// The platform accepts a purchase of at least this price for the seller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auto_accept_min: Option<Ut>,
     /// Purchases a day (UTC).
@@ -150,12 +150,12 @@ impl FieldError {
     }
 }
 
-/// How a capability comes to market here.
+/// Settings of the market for capabilities.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CapabilityRules {
     /// A reviewer approves each capability before it is on the market, and again when its promises have changed.
     pub review: bool,
-    /// Callbacks may be plain HTTP and on this machine or network: for trying things out.
+    /// Callbacks may use plain HTTP and private addresses; for tests and demos.
     pub private_callbacks: bool,
 }
 
@@ -195,7 +195,7 @@ impl CapabilityAction {
     }
 }
 
-/// Why it cannot be done.
+/// Reasons for refusing an action on a capability.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     #[error("only its owner may {} this capability", .0.name())]
@@ -216,7 +216,7 @@ pub enum After {
 }
 
 impl Capability {
-    /// A new one, a draft of its owner's.
+    /// A new capability, as a draft of its owner.
     pub fn new(tenant: &Arc<str>, id: CapabilityId, owner: UserId, terms: CapabilityTerms, now: Time) -> Capability {
         Capability {
             tenant: tenant.clone(),
@@ -232,7 +232,8 @@ impl Capability {
         }
     }
 
-    /// Performs an action if the actor may do it now. Purchases under way are not affected: they have all the terms they need.
+    /// Performs an action if the actor may do it now. Open purchases are not affected: each has its own copy of the
+    /// terms.
     pub fn step(
         &self,
         actor: &Actor,
@@ -281,7 +282,7 @@ impl Capability {
                 next.barred = platform;
                 Status::Offline
             }
-            // The platform bars what its owner has already taken down, too.
+            // The platform can also take down a capability that its owner has already withdrawn.
             (CapabilityAction::Offline, Status::Offline) if platform => {
                 next.barred = true;
                 Status::Offline
@@ -308,7 +309,7 @@ impl Capability {
         Ok(After::Kept(Box::new(next)))
     }
 
-    /// Whether anybody may buy it now.
+    /// Whether it can be bought now.
     pub fn is_on_sale(&self) -> bool {
         self.status == Status::Active && self.terms.available
     }
@@ -333,17 +334,18 @@ impl CapabilityTerms {
         }
     }
 
-    /// It may be sold only so often.
+    /// Whether it has a limit of sales.
     pub fn is_limited(&self) -> bool {
         self.daily_limit.is_some() || self.rate_limit_per_min.is_some()
     }
 
-    /// The seller has agreed beforehand.
+    /// Whether the seller accepts a purchase of this price in advance.
     pub fn accepts_by_itself(&self, price: Ut) -> bool {
         self.served.by_machine() || self.auto_accept_min.is_some_and(|least| price >= least)
     }
 
-    /// Whether a buyer, or a review, would find it to be something else. Price and limits may move freely.
+    /// Whether these terms promise something else, so that a review is needed again. Price and limits may change
+    /// freely.
     fn promises_other_than(&self, new: &CapabilityTerms) -> bool {
         let price_and_limits = CapabilityTerms {
             price: self.price,

@@ -170,7 +170,7 @@ fn a_seller_may_agree_beforehand() {
     assert!(CapabilityTerms { served: Served::Worker, ..terms() }.accepts_by_itself(ut(0)));
 }
 
-/// Who may do what in which state, and where it leads; every cell.
+/// The full table of actors, actions and states, with the resulting state.
 #[test]
 fn the_whole_life_of_a_capability() {
     let other = Actor::person("default", &"other".into());
@@ -219,7 +219,7 @@ fn what_the_platform_took_down_only_the_platform_brings_back() {
     assert!(barred.barred);
     let refused = barred.step(&owner(), CapabilityAction::Online, Time(9), &review).unwrap_err();
     assert_eq!(refused, Error::NotPlatform(Verb::Online));
-    // Nor by way of an edit and a market without reviews.
+    // An edit on a market without reviews does not do it either.
     let edited = CapabilityAction::Edit(Box::new(CapabilityTerms { title: "other".into(), ..terms() }));
     let draft = kept(barred.step(&owner(), edited, Time(9), &review));
     let submitted = kept(draft.step(&owner(), CapabilityAction::Submit, Time(9), &CapabilityRules::default()));
@@ -250,7 +250,7 @@ fn each_change_is_a_version_and_a_reason_goes_with_its_refusal() {
     let before = capability(Status::PendingReview);
     let refuse = |reason: &str| CapabilityAction::Refuse { reason: reason.into() };
     let refused = kept(before.step(&Actor::Platform, refuse("too vague"), Time(3), &CapabilityRules::default()));
-    // The clock went back; the time of the change did not.
+    // The clock went back; the time of the change did not go back.
     assert_eq!((refused.version, refused.updated_at, refused.reason.as_deref()), (2, Time(6), Some("too vague")));
     let again = kept(refused.step(&owner(), CapabilityAction::Submit, Time(9), &CapabilityRules::default()));
     assert_eq!((again.version, again.reason), (3, None));

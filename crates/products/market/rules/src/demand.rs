@@ -1,5 +1,6 @@
-//! Demands: a buyer's description of wanted work. A demand is open until a purchase is made for it, its owner cancels it, or
-//! it expires. Its clarity and the match of an offer are scores with reasons: see [`fit()`] and [`Clarity`].
+//! Demands: a buyer's description of wanted work. A demand is open until a purchase is made for it, its owner cancels
+//! it, or it expires. The clarity of a demand and the match of an offer are scores with reasons: see [`Clarity`] and
+//! [`fit()`].
 
 use std::sync::Arc;
 
@@ -26,10 +27,10 @@ const MAX_EXPIRES_IN_DAYS: i64 = 365;
 const DAY_MS: u64 = 86_400_000;
 
 named!(
-    /// Where a demand stands.
+    /// Status of a demand.
     Status {
         Open = "open",
-        /// Something was bought for it.
+        /// A purchase was made for it.
         Matched = "matched",
         Cancelled = "cancelled",
         Expired = "expired",
@@ -71,7 +72,7 @@ pub struct Wants {
     /// The most it may cost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<Ut>,
-    /// How the buyer will tell that it is done.
+    /// Criteria by which the buyer accepts the work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acceptance_criteria: Option<Arc<str>>,
 }
@@ -93,7 +94,7 @@ pub struct DemandDraft {
 }
 
 impl DemandDraft {
-    /// All that is wrong with it, or what is wanted and until when.
+    /// Validates the draft: the wanted work and its expiry, or the errors of all wrong fields.
     pub fn check(&self, now: Time) -> Result<(Wants, Time), Vec<FieldError>> {
         let mut wrong = FieldErrors(Vec::new());
         let title = wrong.text("title", self.title.as_deref(), MAX_TITLE);
@@ -140,11 +141,11 @@ impl DemandDraft {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DemandAction {
     Cancel,
-    /// Its owner has ordered something for it.
+    /// Its owner has ordered a capability for it.
     Match(TransactionId),
     /// The purchase for it has ended without a sale.
     Reopen(TransactionId),
-    /// Its time is over.
+    /// Its expiry has passed.
     Expire,
 }
 
@@ -161,7 +162,7 @@ impl DemandAction {
     }
 }
 
-/// Why it cannot be done.
+/// Reasons for refusing an action on a demand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     #[error("only its owner may do this with a demand")]
@@ -242,7 +243,7 @@ impl Demand {
     }
 }
 
-/// A part of a score: so many points of so many, and why.
+/// A part of a score: points, their maximum, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason {
     pub criterion: &'static str,

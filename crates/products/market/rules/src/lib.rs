@@ -1,18 +1,18 @@
-//! The market: capabilities for sale, purchases of them, and money that waits in between.
+//! The rules of the market: capabilities for sale, purchases of them, and money that is held until a purchase ends.
 //!
-//! This crate is pure: no I/O, no clock, no randomness, no wire. Time, ids and nonces come in as arguments; what comes
-//! out is a [`TransactionStep`], the whole of what has to happen together, or a [`Error`]. A store commits a step or does not;
-//! [`MarketState`] is the plainest store there is, and [`verify()`] says whether one has kept its word. Money, entries and holds are
-//! those of the crate [`ledger`].
+//! This crate is pure: no I/O, no clock, no randomness, no wire. Time, ids and nonces are arguments. The result is a
+//! [`TransactionStep`], which has all changes that a store commits together, or an [`Error`]. [`MarketState`] is a
+//! reference store in memory, and [`verify()`] checks the rows of any store. Money, entries and holds are those of the
+//! crate [`ledger`].
 //!
-//! | room | what |
+//! | module | content |
 //! |---|---|
-//! | [`capability`] | what is for sale, and how it comes to market |
-//! | [`demand`] | what buyers want done, and how well what is for sale fits it |
-//! | [`transaction`], [`precondition`] | a purchase and its state machine, and what a step rests on |
-//! | [`quota`] | sales of a capability, counted for its seller's limits |
-//! | [`autonomy`] | how far agents may go by themselves, and a person's yes |
-//! | [`tariff`] | what a turn of an agent costs, and money between its beginning and its end |
+//! | [`capability`] | capabilities: terms, prices, and the states from draft to market |
+//! | [`demand`] | demands of buyers, and the match of capabilities with them |
+//! | [`transaction`], [`precondition`] | a purchase and its state machine, and the preconditions of a step |
+//! | [`quota`] | counted sales of a capability, for its seller's limits |
+//! | [`autonomy`] | spending limits of agents, and confirmations by persons |
+//! | [`tariff`] | the price of an agent's turns, and money that is held for a turn |
 //! | [`stored`] | the stored rows |
 //! | [`market_state`], [`verify`](mod@verify) | the reference store, and the check of any store |
 //!
@@ -26,7 +26,7 @@
 //! let (tenant, buyer, seller): (Arc<str>, UserId, UserId) = ("default".into(), "u_buyer".into(), "u_seller".into());
 //! let (mut book, rules, now) = (MarketState::default(), transaction::TransactionRules::default(), Time(1_775_721_600_000));
 //!
-//! // The buyer gets some money, the seller puts something on the market.
+//! // The buyer gets money, the seller puts a capability on the market.
 //! let credit = Ut::parse("1000").unwrap();
 //! book.post(&ledger::Entry::recharge(&tenant, &buyer, credit, "welcome", None, now).unwrap()).unwrap();
 //! let draft = capability::CapabilityDraft {
@@ -63,7 +63,7 @@
 //! let step = book.order(order, &id, now, &rules).unwrap();
 //! assert_eq!((step.state, step.transaction.commission.to_string()), (State::Submitted, "12".to_owned()));
 //!
-//! // Money is set aside, work is done, the buyer is content.
+//! // The money is held, the seller delivers, the buyer confirms.
 //! let (task, b, s) = (step.transaction.id, Actor::agent(&tenant, &buyer), Actor::agent(&tenant, &seller));
 //! let result = Json::parse(r#"{"total": "99.50"}"#);
 //! for (actor, action, state) in [

@@ -1,6 +1,6 @@
-//! The whole market in memory: what a store has to do with a [`TransactionStep`], in the plainest form.
+//! The whole market in memory: the simplest store that can commit a [`TransactionStep`].
 //!
-//! It is the reference that stores are compared with, and what tests and examples trade in. Nothing in it is kept.
+//! Stores are compared with it, and tests and examples use it. It persists nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub struct MarketState {
     used: BTreeSet<Mark>,
 }
 
-/// Why a commit did not happen. Nothing of it did.
+/// The reason why a commit failed; nothing of it was applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StateConflict {
     #[error("{account} has {available}, not the {needed} that are needed")]
@@ -72,7 +72,7 @@ impl From<StateConflict> for Error {
 }
 
 impl MarketState {
-    /// Does all of a step, or nothing.
+    /// Commits a step, all of it or nothing.
     pub fn commit(&mut self, step: &TransactionStep) -> Result<(), StateConflict> {
         step.guards.iter().try_for_each(|guard| self.check(guard))?;
         if let Some(hold) = &step.hold {
@@ -86,7 +86,7 @@ impl MarketState {
                 return Err(StateConflict::Hold(hold.transaction));
             }
         }
-        // Entries are the last thing that can be refused, and are so as a whole.
+        // The ledger checks all entries last, and refuses them as a whole.
         self.post_all(&step.entries)?;
         let id = step.transaction.id;
         self.holds.extend(step.hold.iter().map(|hold| (hold.transaction, hold.clone())));
@@ -98,7 +98,7 @@ impl MarketState {
         }
         if let Some(spend) = &step.spend {
             let sum = self.spent.entry((spend.tenant.clone(), spend.user.clone(), spend.day)).or_default();
-            // Its guard has seen that it stays below a limit.
+            // The precondition of the step has checked the limit.
             *sum = sum.plus(spend.amount).unwrap_or(*sum);
         }
         self.used.extend(step.used);
@@ -170,7 +170,7 @@ impl MarketState {
         Ok(())
     }
 
-    /// Buys, as of now: what the order has to know of the book is filled in.
+    /// Orders a capability; fills in the fields of the order that depend on this state.
     pub fn order(
         &mut self,
         order: PurchaseOrder,
@@ -187,7 +187,7 @@ impl MarketState {
         Ok(step)
     }
 
-    /// Does something to a transaction.
+    /// Performs an action on a transaction.
     pub fn act(
         &mut self,
         id: TransactionId,
@@ -196,7 +196,7 @@ impl MarketState {
         now: Time,
         rules: &TransactionRules,
     ) -> Result<TransactionStep, Error> {
-        // To who is asking, one that is not there is one that is not theirs.
+        // An unknown transaction is reported like one of other parties.
         let step = self.transactions.get(&id).ok_or(Error::NotParty)?.step(actor, action, now, rules)?;
         self.commit(&step)?;
         Ok(step)

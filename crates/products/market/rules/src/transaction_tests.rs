@@ -62,7 +62,7 @@ fn created() -> Transaction {
 fn deliver() -> TransactionAction {
     TransactionAction::Deliver { result: Json::parse("{}"), deliverables: vec![] }
 }
-/// The transaction in each state there is, by steps.
+/// A transaction in each state, reached by steps.
 fn at(status: Status) -> Transaction {
     let path: &[(Actor, TransactionAction)] = match status {
         Status::PendingFreeze => &[],
@@ -101,7 +101,7 @@ fn available(amount: Ut) -> Precondition {
     Precondition::Available(AccountId::available(&tenant(), &"buyer".into()), amount)
 }
 
-/// Every action by every actor in every state, and what comes of it: the state machine as one page.
+/// Every action by every actor in every state, with its result: the state machine on one page.
 #[test]
 fn the_state_machine() {
     let far = Time(10_000_000_000);
@@ -320,7 +320,7 @@ fn deadlines_are_set_moved_and_cleared() {
     let settled = fire(&delivered, Deadline::Confirm, 1_036).unwrap();
     assert_eq!(settled.transaction.status, Status::Settled);
     assert_eq!(settled.transaction.decision_source, DecisionSource::PlatformAuto);
-    // Late, but first.
+    // After the deadline, but before its timer.
     assert!(freeze.transaction.step(&seller(), TransactionAction::Accept, Time(5_000), &rules).is_ok());
 }
 
@@ -386,11 +386,11 @@ fn above_its_limits_an_agents_order_waits_for_a_person() {
     assert_eq!(refused(&buyer(), TransactionAction::Approve(None)), Error::ConfirmationPending);
     assert!(matches!(refused(&seller(), TransactionAction::Approve(None)), Error::WrongActor { .. }));
     assert!(pending().step(&buyer(), TransactionAction::Cancel, Time(200), &TransactionRules::default()).is_ok());
-    // Not even where money is set aside with the order.
+    // Not even where the order holds the money at once.
     let rules = TransactionRules { auto_freeze: true, ..TransactionRules::default() };
     let step = Transaction::create(above_limits(), &capability(120), Time(100), &rules).unwrap();
     assert!(step.transaction.awaits_approval() && step.entries.is_empty());
-    // A person is no agent.
+    // Limits do not apply to persons.
     let person = PurchaseOrder { via: Via::Person, ..above_limits() };
     let step = Transaction::create(person, &capability(120), Time(100), &TransactionRules::default()).unwrap();
     assert_eq!(step.transaction.decision_source, DecisionSource::UserManual);
@@ -481,7 +481,7 @@ fn reasons_are_kept_and_bounded() {
     let reject = TransactionAction::Reject { reason: Some(reason.clone()) };
     let refused = at(Status::Frozen).step(&seller(), reject, Time(900), &TransactionRules::default()).unwrap_err();
     assert_eq!(refused.to_string(), "reason must have at most 500 characters");
-    // A failure is not held up by its own length.
+    // A long reason does not prevent the failure.
     let fail = TransactionAction::Fail { reason: Some(reason) };
     let failed = at(Status::Accepted).step(&Actor::Platform, fail, Time(900), &TransactionRules::default()).unwrap();
     assert_eq!(failed.transaction.reason.unwrap().chars().count(), 500);

@@ -50,7 +50,7 @@ pub enum MarketDifference {
     Transaction { transaction: TransactionId, what: &'static str },
 }
 
-/// A sum of amounts that may be more than an amount holds: damaged rows can say anything.
+/// A sum of amounts, wider than an amount: sums of damaged rows may overflow one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sum(i128);
 
@@ -71,7 +71,7 @@ impl fmt::Display for Sum {
     }
 }
 
-/// Everything that does not agree; nothing when all is well. The rows may come in any order.
+/// All differences; empty if the rows agree. The rows may come in any order.
 pub fn verify<'a>(
     accounts: impl IntoIterator<Item = &'a Account>,
     journal: impl IntoIterator<Item = &'a LedgerPosting>,
@@ -202,7 +202,7 @@ fn sums(accounts: &BTreeMap<&AccountId, &Account>, found: &mut Vec<MarketDiffere
     found.extend(unequal.map(|(tenant, sum)| MarketDifference::NotZero { tenant: tenant.clone(), sum }));
 }
 
-/// A turn's money was set aside by one entry; while the turn runs there is its hold, afterwards the entry that ended it.
+/// Each turn's money was held by one entry. A running turn has its hold, an ended one the entry that ended the hold.
 fn paid(
     turns: &BTreeMap<&TurnId, &TurnHold>,
     by_entry: &BTreeMap<&EntryId, Vec<&LedgerPosting>>,
@@ -240,7 +240,7 @@ fn paid(
     }
 }
 
-/// Whose money an entry sets aside, and how much.
+/// The owner and the amount of the money that an entry holds.
 fn frozen_by<'a>(lines: &[&'a LedgerPosting]) -> Option<(&'a AccountId, Ut)> {
     let [from, to] = lines else { return None };
     let (AccountKind::Available(payer), AccountKind::Frozen(owner)) = (&from.account.purse, &to.account.purse) else {
@@ -250,7 +250,7 @@ fn frozen_by<'a>(lines: &[&'a LedgerPosting]) -> Option<(&'a AccountId, Ut)> {
     (is_one && to.amount.is_positive()).then_some((&to.account, to.amount))
 }
 
-/// Whether an entry ends just what another set aside, and does nothing else.
+/// Whether an entry ends exactly the hold of another entry.
 fn ends(hold: &[&LedgerPosting], end: &[&LedgerPosting]) -> bool {
     let Some((frozen, amount)) = frozen_by(hold) else { return false };
     let mut out = Sum::default();
@@ -276,7 +276,7 @@ fn ends(hold: &[&LedgerPosting], end: &[&LedgerPosting]) -> bool {
     amount.negated().is_some_and(|all| out.is(all)) && hold[0].note == end[0].note
 }
 
-/// The lines of an entry, in order: none missing, all about the same thing, zero in sum.
+/// Each entry has all its lines in order, about one transaction, with the sum zero.
 fn balanced(entry: &EntryId, lines: &[&LedgerPosting], found: &mut Vec<MarketDifference>) {
     let mut sum = Sum::default();
     for posting in lines {
@@ -298,7 +298,7 @@ fn balanced(entry: &EntryId, lines: &[&LedgerPosting], found: &mut Vec<MarketDif
     }
 }
 
-/// The journal has exactly what the transaction must have booked.
+/// The journal has exactly the entries that the transaction implies.
 fn booked(
     transaction: &Transaction,
     by_entry: &BTreeMap<&EntryId, Vec<&LedgerPosting>>,
@@ -332,7 +332,7 @@ fn is_same(expected: &LedgerEntry, lines: &[&LedgerPosting]) -> bool {
         })
 }
 
-/// Money that came in or went out: the one thing no transaction explains.
+/// Money from or to the outside: entries without a transaction.
 fn is_across(entry: &EntryId, lines: &[&LedgerPosting]) -> bool {
     let [from, to] = lines else { return false };
     let outside = match (from.kind, &from.account.purse, &to.account.purse) {

@@ -41,7 +41,7 @@ pub struct CapabilityDraft {
 }
 
 impl CapabilityDraft {
-    /// All that is wrong with it, or the terms.
+    /// Validates the draft: the terms, or the errors of all wrong fields.
     pub fn check(&self, rules: &CapabilityRules) -> Result<CapabilityTerms, Vec<FieldError>> {
         let mut wrong = FieldErrors(Vec::new());
         let title = wrong.text("title", self.title.as_deref(), MAX_TITLE);
@@ -103,7 +103,7 @@ impl CapabilityDraft {
     }
 }
 
-/// Collects what is wrong, field by field.
+/// Collects the errors of a draft's fields.
 pub(crate) struct FieldErrors(pub(crate) Vec<FieldError>);
 
 impl FieldErrors {
@@ -177,7 +177,7 @@ impl FieldErrors {
     }
 }
 
-/// The fault of an address that this server is to call, as far as its text shows.
+/// The error of a callback address, as far as its text shows.
 pub fn called_at(field: &'static str, text: &str, rules: &CapabilityRules) -> Option<FieldError> {
     let fault = match Url::parse(text) {
         _ if text.len() > MAX_CALLBACK_URL => Some("is too long"),

@@ -14,10 +14,10 @@ const TAGS: u32 = 15;
 const WORDS: u32 = 30;
 const BUDGET: u32 = 20;
 const READY: u32 = 5;
-/// Words that are named in a reason.
+/// Number of words that a reason names.
 const NAMED: usize = 5;
 
-/// A demand, made ready to be compared with many offers.
+/// The words of a demand, computed once for comparison with many offers.
 #[derive(Debug)]
 pub struct DemandWords<'a> {
     wants: &'a Wants,
@@ -36,7 +36,7 @@ impl<'a> DemandWords<'a> {
     }
 }
 
-/// An offer, made ready to be compared with many demands.
+/// The words of an offer, computed once for comparison with many demands.
 #[derive(Debug)]
 pub struct Offered<'a> {
     terms: &'a CapabilityTerms,
@@ -62,7 +62,7 @@ fn lower(tags: &[std::sync::Arc<str>]) -> BTreeSet<String> {
 pub struct Fit {
     /// Of a hundred.
     pub score: u32,
-    /// They have something in common: a category, a tag, a word.
+    /// Whether demand and offer share a category, a tag or a word.
     pub related: bool,
     /// Whether the price is within the budget; `None` without a budget.
     pub within_budget: Option<bool>,
@@ -146,7 +146,7 @@ fn by_words(wanted: &DemandWords<'_>, offered: &Offered<'_>) -> Option<Reason> {
     Some(Reason::new("words", share(WORDS, found, all), WORDS, detail))
 }
 
-/// All of it within the budget, nothing at twice the budget, and in between in proportion.
+/// Full points within the budget, none from twice the budget on, linear in between.
 fn by_price(budget: Ut, terms: &CapabilityTerms) -> Reason {
     let (price, most) = (i128::from(terms.price.hundredths()), i128::from(budget.hundredths()));
     let per = match terms.pricing_model {

@@ -1,4 +1,4 @@
-//! The rules themselves: who may do what, when, and what follows.
+//! The rules of each step: permitted actors and states, and the resulting changes.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::{Actor, Via};
 use ledger::{AccountId, Hold, Ut};
 
 impl Transaction {
-    /// A new purchase. That the money is there is a guard of the step, whether it is set aside now or later.
+    /// A new purchase. A sufficient balance is a precondition of the step, whether the money is held now or later.
     pub fn create(
         order: PurchaseOrder,
         capability: &Capability,
@@ -130,7 +130,7 @@ impl Transaction {
         if !follows(verb, self.status) {
             return Err(Error::WrongState { verb, status: self.status });
         }
-        // Never the same twice: subscribers tell a change by it.
+        // The time grows with every step: subscribers recognise a change by it.
         let at = Time(now.0.max(self.updated_at.0.saturating_add(1)));
         let mut step = TransactionStep::to(
             Transaction { updated_at: at, version: self.version.saturating_add(1), ..self.clone() },
@@ -155,7 +155,7 @@ impl Transaction {
             }
             TransactionAction::Confirm => step.settle()?,
             TransactionAction::Cancel => step.refund(Status::CancelledByBuyer, None)?,
-            // The reason of a failure may be long; it is cut, and the money is refunded.
+            // A long reason is cut, so that it cannot prevent the refund.
             TransactionAction::Fail { reason } => step.refund(Status::Failed, reason.map(cut))?,
             TransactionAction::Due(Deadline::Accept) => {
                 step.refund(Status::Failed, Some("the seller did not accept in time".into()))?;
@@ -171,7 +171,8 @@ impl Transaction {
         Ok(step.done())
     }
 
-    /// Whose part it is. The platform acts for a seller only where the seller has left it to a machine.
+    /// Checks that the actor may take this action. The platform acts for a seller only where a machine serves the
+    /// capability.
     fn may(&self, role: Role, verb: Verb) -> bool {
         match (verb, role) {
             (Verb::Approve | Verb::Freeze | Verb::Confirm | Verb::Cancel, Role::Buyer) => true,
@@ -186,7 +187,7 @@ impl Transaction {
         }
     }
 
-    /// A person who has logged in needs no token; an agent brings the one its person was asked with.
+    /// A person who has logged in needs no token; an agent needs the token that its person confirmed.
     fn approve(
         &self,
         step: &mut TransactionStep,
@@ -219,11 +220,11 @@ impl Transaction {
     }
 }
 
-/// On whose word an order stands, and what it takes.
+/// The decision behind an order, and the preconditions it needs.
 struct Decided {
     source: DecisionSource,
     confirmation: Option<Confirmation>,
-    /// With what the day's sum may be before it.
+    /// With the day's spending before the order.
     spend: Option<(Spend, Ut)>,
     used: Option<Confirmed>,
 }
@@ -267,7 +268,7 @@ impl Decided {
     }
 }
 
-/// Which action may come in which state.
+/// The actions that each state permits.
 fn follows(verb: Verb, status: Status) -> bool {
     match verb {
         Verb::Create => false,
@@ -277,7 +278,7 @@ fn follows(verb: Verb, status: Status) -> bool {
         Verb::Confirm => status == Status::Delivered,
         Verb::Cancel => matches!(status, Status::PendingFreeze | Status::Frozen),
         Verb::Fail => matches!(status, Status::Frozen | Status::Accepted),
-        // Which deadline it is has been looked at.
+        // The deadline itself is checked by the caller.
         Verb::Expire => status.holds_money(),
     }
 }
@@ -302,7 +303,7 @@ impl TransactionStep {
         self
     }
 
-    /// Into another state, with its deadline in place of the one before.
+    /// Enters another state, whose deadline replaces the previous one.
     fn enter(&mut self, status: Status, deadline: Option<(Deadline, u64)>) {
         let due = deadline.map(|(deadline, ms)| Due { deadline, at: self.transaction.updated_at.plus_ms(ms) });
         if let Some(before) = self.transaction.due {
@@ -340,7 +341,7 @@ impl TransactionStep {
         Ok(())
     }
 
-    /// To an end without a sale: whatever was set aside goes back.
+    /// Ends the purchase without a sale; held money is refunded.
     fn refund(&mut self, status: Status, reason: Option<Arc<str>>) -> Result<(), Error> {
         if let Some(hold) = self.transaction.hold() {
             let (ended, entry) = hold.release(self.transaction.updated_at)?;
