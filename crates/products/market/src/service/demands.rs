@@ -1,7 +1,7 @@
 //! Demands: creation, listing, cancellation, and matching with offers.
 //!
-//! An order for an open demand of the buyer closes it in the same commit; the demand opens again if the purchase ends without
-//! a sale. Matching reads a bounded number of offers; the result and its order depend on the stored rows alone.
+//! An order for an open demand of the buyer closes it in the same commit; the demand opens again if the purchase ends
+//! without a sale. Matching reads a bounded number of offers; the result and its order depend on the stored rows alone.
 
 use ledger::FreshKey;
 use ledger::records::{decode, listed};
@@ -23,15 +23,16 @@ use crate::service::records;
 use crate::service::{Error, Market, MarketCaller, MarketEntity, Once, Paged, Paging};
 
 const ATTEMPTS: u32 = 8;
-/// Open demands of one user, when another is made. One that opens again because its purchase came to nothing is not refused.
+/// Maximum number of open demands of one user, checked when one is created. A demand that opens again after a failed
+/// purchase is not refused.
 const MOST_OPEN: u64 = 200;
-/// Rows that a match looks at: so many of the same category, and so many of all.
+/// Number of rows that a match reads of the same category, and of all.
 const LOOKED_AT: u32 = 1_000;
-/// How long what is over is kept.
+/// Retention of ended demands.
 const KEPT_MS: i64 = 30 * 86_400_000;
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 const SWEEP: u32 = 200;
-/// Of a sweep.
+/// Maximum number of batches of one sweep.
 const PASSES: u32 = 100;
 
 /// Matches, the best first, and the number of rows that were compared.
@@ -47,7 +48,7 @@ pub struct Matched<T> {
     pub fit: Fit,
 }
 
-/// The best so many, in an order that depends on nothing but the rows.
+/// The best matches, in an order that depends on the rows alone.
 fn best<T, K: Ord>(mut found: Vec<Matched<T>>, top: usize, then: impl Fn(&T) -> K) -> Vec<Matched<T>> {
     found.sort_by_cached_key(|one| (std::cmp::Reverse(one.fit.score), then(&one.row)));
     found.truncate(top);
@@ -111,7 +112,7 @@ fn demand_of(made: StoredResult, id: Option<&DemandId>) -> Result<Demand, Error>
 }
 
 impl Market {
-    /// A new demand of the caller's, open at once.
+    /// Creates a demand of the caller, which is open at once.
     pub async fn want(&self, caller: &MarketCaller, draft: &DemandDraft, once: Option<Once>) -> Result<Demand, Error> {
         let fresh = match self.known(caller, once.as_ref()).await? {
             Ok(fresh) => fresh,
@@ -128,7 +129,7 @@ impl Market {
         let new = Demand::new(&caller.tenant, id, caller.user.clone(), wanted, now);
         for _ in 0..ATTEMPTS {
             let Some(added) = self.room_in(&mine).await? else {
-                // The same request may have been faster, and have taken the last place.
+                // A concurrent repeat of the request may have taken the last place.
                 if let Err(made) = self.known(caller, once.as_ref()).await? {
                     return demand_of(made, None);
                 }
@@ -166,7 +167,7 @@ impl Market {
         self.read(records::DEMANDS, key(&tenant, id)).await
     }
 
-    /// An open one, or one of the caller's own, as it stands now.
+    /// An open demand, or one of the caller's own.
     pub async fn demand(&self, caller: &MarketCaller, id: &DemandId) -> Result<Demand, Error> {
         let (mut found, _) = self.read_demand(id).await?.ok_or(Error::Unknown(MarketEntity::Demand))?;
         found.status = found.standing(self.now());
@@ -174,7 +175,7 @@ impl Market {
         if shown { Ok(found) } else { Err(Error::Unknown(MarketEntity::Demand)) }
     }
 
-    /// One of the caller's own.
+    /// A demand of the caller.
     async fn own_demand(&self, caller: &MarketCaller, id: &DemandId) -> Result<Demand, Error> {
         let found = self.demand(caller, id).await?;
         match caller.actor().is(&found.tenant, &found.owner) {
@@ -183,7 +184,7 @@ impl Market {
         }
     }
 
-    /// The caller's own, the newest first.
+    /// The caller's demands, the newest first.
     pub async fn my_demands(
         &self,
         caller: &MarketCaller,
@@ -217,7 +218,7 @@ impl Market {
             let (present, version) = self.read_demand(id).await?.ok_or(Error::Unknown(MarketEntity::Demand))?;
             let next = match present.step(&caller.actor(), DemandAction::Cancel, self.now()) {
                 Ok(next) => next,
-                // The same request may have been faster: then this is its answer.
+                // A concurrent repeat of the request may have been first; then its result is the answer.
                 Err(refused) => {
                     return match self.known(caller, once.as_ref()).await? {
                         Err(made) => demand_of(made, Some(id)),
@@ -236,7 +237,7 @@ impl Market {
         Err(market_rules::Error::Changed.into())
     }
 
-    /// How clearly it is said: for its owner.
+    /// The clarity of a demand, for its owner.
     pub async fn clarity(&self, caller: &MarketCaller, id: &DemandId) -> Result<Clarity, Error> {
         Ok(Clarity::of(&self.own_demand(caller, id).await?.wants))
     }
@@ -289,7 +290,8 @@ impl Market {
         Ok(Nearest { items, looked_at: seen.len() as u64 })
     }
 
-    /// Open demands that a capability of the caller's fits, whether or not it is on the market yet: the best first, then the better paid, then by id.
+    /// Open demands that a capability of the caller's fits, whether or not it is on the market yet: the best first,
+    /// then the better paid, then by id.
     pub async fn demands_for(
         &self,
         caller: &MarketCaller,
@@ -320,7 +322,8 @@ impl Market {
         Ok(Nearest { items, looked_at: seen.len() as u64 })
     }
 
-    /// The change of the demand that a step of a purchase implies. A name that is no open demand of the buyer is only a name.
+    /// The change of the demand that a step of a purchase implies. A name that is no open demand of the buyer changes
+    /// nothing.
     pub(crate) async fn demand_along(&self, row: &Transaction) -> Result<Option<RecordChange>, Error> {
         let Some(id) = &row.demand else { return Ok(None) };
         let (actor, action) = match row.status {
@@ -339,7 +342,7 @@ impl Market {
         Ok(next.map(|next| put_demand(&next, Expect::Version(version))))
     }
 
-    /// Notes of those whose time is over that it is; so many at a time.
+    /// Closes a batch of expired demands.
     async fn expire(&self, now: Time) -> Result<bool, Error> {
         let due = self.first(EXPIRING, now).await?;
         let all = due.len() == SWEEP as usize;
@@ -348,7 +351,7 @@ impl Market {
             Some(put_demand(&next, Expect::Version(version)))
         });
         let changes: Vec<RecordChange> = changes.collect();
-        // Another process may do the same work, or the owner may have been faster.
+        // Another process or the owner may have changed it first.
         Ok(!changes.is_empty() && self.engine().keep_unchanged(changes).await? && all)
     }
 
@@ -358,7 +361,7 @@ impl Market {
         Ok(self.remove_expired(records::DEMANDS, OVER, before).await?)
     }
 
-    /// The first of a list whose time has come by then, with their versions.
+    /// The first rows of a list that are due by this time, with their versions.
     async fn first(&self, list: &str, by: Time) -> Result<Vec<(Demand, u64)>, Error> {
         let page = records::DEMANDS.records(self.store(), list, None, SWEEP).await?;
         let come = page.records.iter().filter(|(_, rank)| rank.saturating_neg() <= by.0);
@@ -366,7 +369,7 @@ impl Market {
     }
 }
 
-/// Closes demands whose time is over and forgets old ones, until the store is closed.
+/// Closes expired demands and removes old ones periodically, until the store is closed.
 pub(crate) async fn sweep(market: Market) {
     loop {
         tokio::time::sleep(SWEEP_EVERY).await;

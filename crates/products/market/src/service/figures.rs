@@ -10,24 +10,24 @@ use std::sync::Arc;
 use crate::service::records::{self, ALL, PurchaseList};
 use crate::service::{Error, Filter, Market, MarketCaller, Paging, offers};
 
-/// Rows that are looked at, at most: what is older is not counted.
+/// Maximum number of rows that are read; older ones are not counted.
 pub(crate) const LOOKED_AT: u32 = 10_000;
-/// Prices that a price can be compared with, at least.
+/// Minimum number of prices for a comparison.
 const ENOUGH: u64 = 4;
 
 /// Prices of similar capabilities.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PriceRange {
     pub median: Ut,
-    /// A quarter is cheaper, and a quarter dearer.
+    /// The lower and the upper quartile.
     pub low: Ut,
     pub high: Ut,
     pub count: u64,
 }
 
 impl PriceRange {
-    /// Whether a price is out of line with these: beyond half as much again of what lies between the quarters, below the
-    /// lower or above the upper. Where all are alike, below half of it or above twice as much.
+    /// Whether a price is an outlier: further than 1.5 interquartile ranges below the lower or above the upper
+    /// quartile. If all prices are equal, below half or above twice that price.
     pub fn anomaly(&self, price: Ut) -> Anomaly {
         if self.count < ENOUGH {
             return Anomaly::Unknown;
@@ -45,13 +45,13 @@ impl PriceRange {
     }
 }
 
-/// How a price stands among others.
+/// The comparison of a price with others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Anomaly {
     Normal,
     Low,
     High,
-    /// There are too few to compare with.
+    /// Too few prices for a comparison.
     Unknown,
 }
 
@@ -84,7 +84,7 @@ impl Income {
         self.net = self.gross.minus(self.commission).unwrap_or(self.net);
     }
 
-    /// Both together.
+    /// The sum of both.
     pub fn with(&self, other: &Income) -> Income {
         let sum = |a: Ut, b: Ut| a.plus(b).unwrap_or(a);
         Income {
@@ -96,7 +96,7 @@ impl Income {
     }
 }
 
-/// For anybody to see.
+/// Public figures of the market.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Community {
     pub capabilities: u64,
@@ -114,7 +114,7 @@ impl Market {
         self.walk_first(collection, list, LOOKED_AT, visit).await
     }
 
-    /// Visits at most so many of the newest rows of a list.
+    /// Visits the newest rows of a list, up to a limit.
     pub(crate) async fn walk_first<R: Row>(
         &self,
         collection: RecordCollection<R>,
@@ -125,7 +125,7 @@ impl Market {
         Ok(collection.walk(self.store(), list, u64::from(most), visit).await?)
     }
 
-    /// The categories on the market, with how much is in each.
+    /// The categories on the market, with the number of capabilities in each.
     pub async fn categories(&self) -> Result<BTreeMap<Arc<str>, u64>, Error> {
         let mut found = BTreeMap::new();
         let list = offers::on_market(&self.config().tenant);

@@ -1,30 +1,30 @@
-//! The market at work: the rules of the crate `market`, carried out on a store.
+//! The market's service: performs the rules of the crate `market_rules` on a store.
 //!
-//! A purchase is a task that no turn drives. Each step of it is one commit: the transaction's row, the hold, the journal's
-//! entries, the task's status and the timer of its next deadline. A step that loses a race reads again and tries again, or
-//! fails with the new status.
+//! A purchase is a task that no turn drives. Each step of it is one commit: the transaction's row, the hold, the
+//! journal's entries, the task's status and the timer of its next deadline. A step that loses a race reads again and
+//! tries again, or fails with the new status.
 //!
-//! * `orders`, `sales`: buying, every step of a purchase, and the sales that count against limits
-//! * `bounded`: lists that hold no more than so many
-//! * `offers`: what is for sale
-//! * `quote`: what something would cost, and a person's yes to it beforehand
-//! * `demands`: what is wanted, and what fits it
-//! * `externals`, `notices`: agents that live elsewhere, and the webhooks that tell them what happened
-//! * `files`: what is delivered as files, and tokens to fetch them with
-//! * `figures`: what the market tells of itself, and what sellers have earned
-//! * `wallet`: balances, statements, credit, and the check of it all
-//! * `people`: users, keys, logins, devices: who is asking
-//! * `sellers`: who does the work when no person does, and what the clock brings
-//! * `strays`: purchases that no timer watches
-//! * `till`: agents with a price, and budgets
+//! * `orders`, `sales`: orders, every step of a purchase, and sales that count against limits
+//! * `bounded`: lists with a maximum length
+//! * `offers`: capabilities for sale
+//! * `quote`: the price of a purchase, and a person's confirmation in advance
+//! * `demands`: demands of buyers, and matching
+//! * `externals`, `notices`: agents that run elsewhere, and their webhooks
+//! * `files`: delivered files, and tokens to download them
+//! * `figures`: statistics of the market, and earnings of sellers
+//! * `wallet`: balances, statements, credit, and the check of the ledger
+//! * `accounts`: users, keys, logins and devices: authentication
+//! * `sellers`: work by machines (agents, callbacks, workers), and deadlines
+//! * `strays`: recovery of purchases without a timer
+//! * `billing`: agents with a price, and budgets
 //! * `commit`, `records`: a step as a commit, and the stored records
 //! * `idempotency`, `expiry`: repeated requests, and the removal of expired records
 //!
-//! A count that a limit is checked against is part of the commit. Sales of a capability with limits are one row with the
-//! counts of its day and minute (`market_rules::quota`), replaced by every order against its version. For lists with a bound
-//! (`bounded`: open demands, waiting devices) every addition raises the version of one record, which is read before the
-//! list is counted. Bounds that only protect the store (notices that wait for a webhook) are counted without that and
-//! can be passed by concurrent commits.
+//! A count that a limit is checked against is part of the commit. Sales of a capability with limits are one row with
+//! the counts of its day and minute (`market_rules::quota`), replaced by every order against its version. For lists
+//! with a bound (`bounded`: open demands, waiting devices) every addition raises the version of one record, which is
+//! read before the list is counted. Bounds that only protect the store (notices that wait for a webhook) are counted
+//! without that and can be passed by concurrent commits.
 //!
 //! A task that no turn has driven belongs to its product: the engine neither cancels nor removes it before the product
 //! has ended it. The code that fires a timer replaces the timer it has read, and a step sets a timer only while the
@@ -95,9 +95,9 @@ pub use quote::{Quote, Token};
 pub use sellers::{CallbackRequest, CallbackResponse, Callbacks, HttpCallbacks, Job, JobAct, JobEvent, Jobs};
 pub use wallet::{JournalEntry, MarketReport, Mismatch, StatementLine, Stats, Wallet};
 
-/// The name purchases have where an agent's name is asked for: one that no agent of a config can have.
+/// The agent name of purchases. No agent of a config can have it. Stored.
 pub const AGENT: &str = "uumit.market";
-/// The dialect purchases are opened in.
+/// The dialect of purchases. Stored.
 pub const DIALECT: &str = "uumit";
 
 /// A handle on the market; cheap to clone.
@@ -106,7 +106,7 @@ pub struct Market {
     shared: Arc<Shared>,
 }
 
-/// Nothing of it is for logs.
+/// Logs show no fields.
 impl std::fmt::Debug for Market {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Market(..)")
@@ -119,36 +119,35 @@ struct Shared {
     secrets: Secrets,
     at_work: sellers::RunningSales,
     callbacks: Arc<dyn Callbacks>,
-    /// Whether this process performs steps that no person has to do.
+    /// Whether this process performs automatic steps.
     serves: bool,
     queues: orders::Queues,
     recent: orders::RecentOrders,
     grounds: orders::OrderInputs,
     notices: notices::NoticeQueue,
     quiet: externals::UsersWithoutAgents,
-    /// Uploads of one seller and downloads by one token, each in its line.
+    /// Queues of uploads by seller and of downloads by token.
     files: orders::Queues,
     door: accounts::LoginThrottle,
     seen: accounts::KeyCache,
 }
 
-/// How this market deals.
+/// The configuration of a market.
 #[derive(Clone, Debug)]
 pub struct MarketConfig {
     pub tenant: Arc<str>,
     pub purchases: transaction::TransactionRules,
     pub capabilities: capability::CapabilityRules,
-    /// Of users who have none of their own.
+    /// Spending limits of users without their own.
     pub limits: autonomy::SpendingLimits,
-    /// How long a login is good for, and how long it can be renewed.
+    /// Lifetimes of access and refresh tokens.
     pub access_s: u64,
     pub refresh_s: u64,
-    /// Parties that act alone (see [`User::acts_alone`]) do so this long after a step, unless a caller did it first. `None`: no
-    /// party acts alone.
+    /// Delay of automatic steps of parties that act alone (see [`User::acts_alone`]). `None`: no party acts alone.
     pub acts_after_ms: Option<u64>,
     /// The secret that signs callbacks to sellers.
     pub callback_secret: Option<Arc<str>>,
-    /// Agents of this server that may do sellers' work.
+    /// Agents of this server that sellers may use.
     pub agents: Vec<Arc<str>>,
     pub files: DeliverableLimits,
 }
@@ -176,7 +175,7 @@ pub struct MarketCaller {
     pub tenant: Arc<str>,
     pub user: UserId,
     pub via: Via,
-    /// How far its agents may go by themselves.
+    /// The caller's spending limits.
     pub limits: autonomy::SpendingLimits,
 }
 
@@ -186,7 +185,7 @@ impl MarketCaller {
     }
 }
 
-/// Which page of a list; the first is 1.
+/// Selects a page of a list; the first is 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Paging {
     pub page: u32,
@@ -203,12 +202,13 @@ pub struct Paged<T> {
 }
 
 impl Market {
-    /// Opens the market on the engine's store. `serves` is false for operators' commands: nothing acts by itself then.
+    /// Opens the market on the engine's store. `serves` is false for operators' commands: no automatic steps are taken
+    /// then.
     pub async fn start(engine: Engine, config: MarketConfig, serves: bool) -> Result<Market, Fault> {
         Market::start_with(engine, config, serves, Arc::new(HttpCallbacks::default())).await
     }
 
-    /// The same, with sellers called in a way of one's own.
+    /// As [`Market::start`], with another implementation of callbacks.
     pub async fn start_with(
         engine: Engine,
         config: MarketConfig,

@@ -22,23 +22,23 @@ use crate::service::{
     Error, Event, Market, MarketCaller, MarketConfig, MarketEntity, Once, OrderRequest, Paged, Paging,
 };
 
-/// Tries of a change that loses races.
+/// Attempts of a change that loses races.
 const ATTEMPTS: u32 = 8;
-/// The wait for a seller without a known time limit, and the margin on top of a known one.
+/// The wait for a seller without a time limit, and the margin added to a limit.
 const PATIENCE_S: u32 = 30;
 const GRACE_S: u32 = 10;
 
-/// Which of the capabilities on the market.
+/// A filter for capabilities on the market.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     pub category: Option<Arc<str>>,
     pub capability_type: Option<CapabilityType>,
     pub pricing_model: Option<PricingModel>,
-    /// Words in title, description or tags.
+    /// Words that title, description or tags contain.
     pub words: Option<String>,
 }
 
-/// Other terms: what the draft leaves out stays as it is, but for what is taken away.
+/// A change of terms: fields absent from the draft keep their values, except the removed ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Edit {
     pub draft: CapabilityDraft,
@@ -63,15 +63,15 @@ impl From<CapabilityDraft> for Edit {
     }
 }
 
-/// A capability that was called at once: bought, served and settled; or, where its price is above what the agent may spend
-/// by itself, ordered, and waiting for a person's yes.
+/// The result of an immediate call: bought, served and settled; or, if the price is above the agent's limits, ordered
+/// and waiting for a confirmation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invoked {
     pub transaction: Transaction,
 }
 
 impl Market {
-    /// A new draft of the caller's. `id` is for demos; otherwise one is drawn (`cap_` and letters).
+    /// Creates a draft of the caller. `id` is for demos; otherwise one is drawn (`cap_` and letters).
     pub async fn offer(
         &self,
         caller: &MarketCaller,
@@ -96,7 +96,7 @@ impl Market {
         }
     }
 
-    /// One on the market, or one of the caller's own.
+    /// A capability on the market, or one of the caller's own.
     pub async fn capability(&self, caller: Option<&MarketCaller>, id: &CapabilityId) -> Result<Capability, Error> {
         let found = self.read_capability(id).await?;
         let shown = |one: &Capability| {
@@ -105,7 +105,7 @@ impl Market {
         found.filter(shown).ok_or(Error::Unknown(MarketEntity::Capability))
     }
 
-    /// Other terms: what the draft leaves out stays as it is.
+    /// Changes the terms; fields absent from the draft keep their values.
     pub async fn edit_capability(
         &self,
         caller: &MarketCaller,
@@ -117,14 +117,14 @@ impl Market {
         let config = self.config();
         let actor = caller.actor();
         let changed = self.change(&actor, id, once, |present| {
-            // Which agents may be sold can change; what was agreed then stays until it is agreed anew.
+            // The list of permitted agents can change; a capability keeps its agent until it is edited.
             let terms = checked(&overlaid(&present.terms, &edit), edit.draft.served.as_ref(), &config)?;
             Ok(CapabilityAction::Edit(Box::new(terms)))
         });
         changed.await?.ok_or(Error::Unknown(MarketEntity::Capability))
     }
 
-    /// Anything else that is done to one; `None` when it was removed.
+    /// Performs another action; `None` if it removed the capability.
     pub async fn change_capability(
         &self,
         actor: &Actor,
@@ -142,7 +142,7 @@ impl Market {
         once: Option<Once>,
         action: impl Fn(&Capability) -> Result<CapabilityAction, Error>,
     ) -> Result<Option<Capability>, Error> {
-        // Only users make promises; limits have no part in it.
+        // Spending limits do not matter here.
         let promise = match actor {
             Actor::User { tenant, id, via } => {
                 let limits = autonomy::SpendingLimits::default();
@@ -166,7 +166,7 @@ impl Market {
             if !shown {
                 return Err(Error::Unknown(MarketEntity::Capability));
             }
-            // Whose it is comes before what is wrong with what a stranger wrote.
+            // Ownership is checked before the fields.
             let action = match action(&present) {
                 Err(Error::Fields(_)) if !actor.is(&present.tenant, &present.owner) => {
                     CapabilityAction::Edit(Box::new(present.terms.clone()))
@@ -217,7 +217,7 @@ impl Market {
         self.kept_and_told(records, event, next).await
     }
 
-    /// With what is to be told of it.
+    /// With the notices of the change.
     async fn kept_and_told(
         &self,
         mut records: Vec<RecordChange>,
@@ -251,7 +251,7 @@ impl Market {
         }
     }
 
-    /// The same request came twice at the same moment, and the other was faster.
+    /// The result of a concurrent repeat of the request that was first.
     pub(crate) async fn met_itself(&self, caller: &MarketCaller, once: Option<&Once>) -> Result<StoredResult, Error> {
         match self.known(caller, once).await? {
             Err(made) => Ok(made),
@@ -291,7 +291,7 @@ impl Market {
         Ok(narrowest.map(|(_, list)| list.clone()).unwrap_or_default())
     }
 
-    /// Looks at every row of a list, up to a bound, for those that fit.
+    /// Filters the rows of a list, up to a limit.
     async fn walked(
         &self,
         list: Arc<str>,
@@ -329,8 +329,8 @@ impl Market {
         self.page(records::CAPABILITIES, records::joined(&["sale-owner", &tenant, seller.as_str()]), paging).await
     }
 
-    /// Buys, has it served, and settles, while the caller waits: for capabilities priced per query, by agents only. The
-    /// same promise again looks at the same purchase and carries it to its end.
+    /// Buys, serves and settles a capability while the caller waits. Only agents may call it, and only capabilities
+    /// priced per query. A repeat with the same idempotency key continues the same purchase.
     pub async fn invoke(
         &self,
         caller: &MarketCaller,
@@ -359,7 +359,7 @@ impl Market {
                 return Err(Error::KeyReused);
             }
             None => {
-                // As good as missing is what is not on sale; the order says so, too, but after the question below.
+                // A capability that is not on sale is reported as missing before the checks below.
                 let capability = self.read_capability(id).await?.filter(Capability::is_on_sale);
                 let capability = capability.ok_or(Error::Unknown(MarketEntity::Capability))?;
                 if capability.terms.pricing_model != PricingModel::PerQuery {
@@ -385,7 +385,7 @@ impl Market {
         }
     }
 
-    /// A purchase from wherever it stands to its end, as far as that is the buyer's.
+    /// Takes the buyer's remaining steps of a purchase until it ends.
     async fn carried(&self, caller: &MarketCaller, id: TransactionId, promised: bool) -> Result<Transaction, Error> {
         let actor = caller.actor();
         let mut changes = self.follow(&actor, id).await?;
@@ -427,7 +427,7 @@ impl Market {
         }
     }
 
-    /// A buyer's yes to what its agent ordered: in person, or by a token.
+    /// Approves an order of the buyer's agent, in person or by a token.
     pub async fn approve(
         &self,
         caller: &MarketCaller,
@@ -453,7 +453,7 @@ impl Market {
     }
 }
 
-/// The terms of a draft, with all that is wrong with it said at once. `served` is who is to do the work from now on.
+/// Validates a draft and reports all errors at once. `served` is the new party that does the work.
 fn checked(draft: &CapabilityDraft, served: Option<&Served>, config: &MarketConfig) -> Result<CapabilityTerms, Error> {
     let terms = draft.check(&config.capabilities);
     let stranger = match served {
@@ -509,7 +509,7 @@ pub(crate) fn is_about_once(met: &Conflict) -> bool {
     matches!(met, Conflict::Record(kind, ..) if records::USED_KEYS.is(kind))
 }
 
-/// Everything on the market.
+/// The list of all capabilities on the market.
 pub(crate) fn on_market(tenant: &str) -> Arc<str> {
     records::joined(&["sale", tenant])
 }
@@ -526,7 +526,7 @@ fn owned(tenant: &str, owner: &UserId, status: Option<Status>) -> Arc<str> {
     }
 }
 
-/// The lists a capability is in, by the time it was made.
+/// The lists of a capability, ranked by its creation time.
 fn lists_of(one: &Capability) -> Vec<Listed> {
     let (tenant, rank) = (&*one.tenant, one.created_at.0);
     let mut lists =
@@ -562,13 +562,13 @@ pub(crate) fn fits(one: &Capability, filter: &Filter, words: &[String]) -> bool 
     words.iter().all(|word| texts.iter().any(|text| text.contains(word.as_str())))
 }
 
-/// The whole draft that an edit makes of present terms.
+/// The complete draft that results from an edit of the present terms.
 fn overlaid(present: &CapabilityTerms, edit: &Edit) -> CapabilityDraft {
     let text = |new: &Option<String>, old: &str| Some(new.clone().unwrap_or_else(|| old.to_owned()));
     let amount = |amount: Ut| Json::parse(&format!("\"{amount}\""));
     let without = |what| edit.without.contains(&what);
     let new = &edit.draft;
-    // One does the work: who is named now takes the place of who did.
+    // A newly named party replaces the previous one.
     let (callback_url, callback_timeout_sec, served) = match &present.served {
         Served::Callback { .. } if without(Without::Callback) || new.served.is_some() => (None, None, None),
         Served::Callback { url, timeout_s } => (Some(url.to_string()), Some(i64::from(*timeout_s)), None),

@@ -42,7 +42,7 @@ fn once(key: &str, print: u8) -> Option<Once> {
 
 const FIRST: Paging = Paging { page: 1, size: 20 };
 
-/// Made and put on the market.
+/// Creates a capability and puts it on the market.
 async fn sold(market: &Market, draft: CapabilityDraft) -> Capability {
     let made = market.offer(&seller(), draft, None, None).await.unwrap();
     market.change_capability(&seller().actor(), &made.id, CapabilityAction::Submit, None).await.unwrap().unwrap()
@@ -213,7 +213,7 @@ async fn what_is_on_the_market_is_found_by_what_it_is() {
     assert_eq!(market.sold_by(&seller().user, FIRST).await.unwrap().total, 7);
 }
 
-/// Plays the seller's machine: takes and serves what comes, or fails it.
+/// Acts as the seller's machine: accepts and serves purchases, or fails them.
 fn serving(market: &Market, id: TransactionId, good: bool) -> tokio::task::JoinHandle<()> {
     let market = market.clone();
     tokio::spawn(async move {
@@ -228,7 +228,7 @@ fn serving(market: &Market, id: TransactionId, good: bool) -> tokio::task::JoinH
                 Stage::Accepted => transaction::TransactionAction::Fail { reason: Some("no paper".into()) },
                 _ => continue,
             };
-            // A faster step is as good.
+            // A concurrent step is as good.
             let _ = market.act(&Actor::Platform, id, action, None).await;
         }
     })
@@ -368,7 +368,7 @@ async fn a_yes_is_given_by_a_person_and_good_for_one_purchase() {
     let twice = market.order(&agent, wish(&token), None).await;
     assert!(matches!(twice, Err(Error::Rule(market_rules::Error::Token(autonomy::TokenRefused::Used)))), "{twice:?}");
 
-    // Or to what has been ordered already.
+    // Or for an existing order.
     let waits = market.order(&agent, OrderRequest::of(dear.id.clone()), None).await.unwrap();
     assert!(waits.awaits_approval());
     let token = market.quote(&person, &dear.id, None).await.unwrap().token.unwrap().text;

@@ -8,7 +8,7 @@ use model::Time;
 use crate::service::records;
 use crate::service::{Error, Market, MarketCaller, MarketEntity, accounts};
 
-/// An offer as it would be bought now.
+/// The terms of a purchase as of now.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Quote {
     pub capability: CapabilityId,
@@ -16,12 +16,12 @@ pub struct Quote {
     /// The caller's balance.
     pub balance: Ut,
     pub risk: Risk,
-    /// Why the caller's agents have to ask first, if they have to.
+    /// The reason why an agent needs a confirmation, if it does.
     pub asks: Option<Because>,
-    /// The question to a person.
+    /// The text that a person confirms.
     pub summary: String,
-    /// The confirmation: an agent orders with it, or approves its order. It is made where a confirmation is needed, and only for a
-    /// person: an agent that got it from the server would confirm its own order.
+    /// The confirmation token, with which an agent orders or approves its order. It is issued only where a confirmation
+    /// is needed, and only to a person: an agent could otherwise confirm its own order.
     pub token: Option<Token>,
 }
 
@@ -31,7 +31,7 @@ pub struct Token {
     pub until: Time,
 }
 
-/// A token is money; it is in no log.
+/// Logs do not show the token.
 impl std::fmt::Debug for Quote {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Quote({})", self.summary)

@@ -171,8 +171,8 @@ impl Transaction {
         Ok(step.done())
     }
 
-    /// Checks that the actor may take this action. The platform acts for a seller only where a machine serves the
-    /// capability.
+    /// Checks that the actor may take this action. The platform accepts for a seller who accepts in advance, and
+    /// rejects or delivers where a machine serves the capability.
     fn may(&self, role: Role, verb: Verb) -> bool {
         match (verb, role) {
             (Verb::Approve | Verb::Freeze | Verb::Confirm | Verb::Cancel, Role::Buyer) => true,

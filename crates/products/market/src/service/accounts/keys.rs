@@ -1,4 +1,5 @@
-//! API keys, and the authentication of callers. Only the hash of a key is stored: a reader of the store cannot act for users.
+//! API keys, and the authentication of callers. Only the hash of a key is stored: a reader of the store cannot act for
+//! users.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,14 +19,14 @@ use super::{Credentials, Issued, NewApiKey, User, secrets, users};
 use crate::service::records;
 use crate::service::{Error, Market, MarketCaller, MarketEntity, NotKnown};
 
-/// Characters of a secret that a person chose.
+/// Permitted lengths of a secret that a person chose.
 const CHOSEN: std::ops::RangeInclusive<usize> = 16..=256;
 
-/// Keys remembered, and for how long.
+/// Number of cached keys, and their lifetime.
 const SEEN: usize = 4_096;
 const A_MOMENT: Duration = Duration::from_secs(1);
 
-/// A key as it is kept, under the hash of its secret.
+/// A stored key, under the hash of its secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct KeyRow {
     pub(super) tenant: Arc<str>,
@@ -36,12 +37,12 @@ impl Row for KeyRow {
     const NAME: &'static str = "key";
 }
 
-/// For whom a key acts.
+/// The user or users that a key acts for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum KeyOwner {
     User(UserId),
-    /// All users who are linked to it.
+    /// All users who are linked to the platform.
     Platform(Arc<str>),
 }
 
@@ -62,7 +63,7 @@ impl KeyOwner {
 }
 
 impl KeyRow {
-    /// Keeps the key under this secret, which must be new.
+    /// Stores the key under this secret, which must be new.
     pub(super) fn kept(&self, secret: &str) -> RecordChange {
         let list = match &self.who {
             KeyOwner::User(user) => records::joined(&["user", &self.tenant, user.as_str()]),
@@ -73,12 +74,12 @@ impl KeyRow {
     }
 }
 
-/// Whom a key, known by its hash, lately acted for: a program that asks again at once is known without looking. It is good
-/// for a moment only, since other processes change users as well.
+/// Cache of authenticated users by the hash of the key, so that repeated requests do not read the store. Entries are
+/// short-lived, since other processes change users as well.
 #[derive(Default)]
 pub(crate) struct KeyCache(Mutex<HashMap<Shown, (Instant, Arc<User>)>>);
 
-/// A key's hash, and for whom it says it acts.
+/// The hash of a key, and the user named in the request.
 type Shown = ([u8; 32], UserId);
 
 impl KeyCache {
@@ -103,8 +104,8 @@ impl KeyCache {
 }
 
 impl Market {
-    /// Makes a key. `secret` is for demos, whose keys stay the same; otherwise one is drawn. The same secret for the same
-    /// holder again is the same key.
+    /// Issues a key. `secret` is for demos, whose keys stay the same; otherwise a new one is drawn. Issuing the same
+    /// secret again for the same owner returns the same key.
     pub async fn issue_key(&self, key: NewApiKey, secret: Option<&str>) -> Result<Issued, Error> {
         let (who, prefix) = match key {
             NewApiKey::User(user) => match self.user(&user).await? {
@@ -141,7 +142,7 @@ impl Market {
         }
     }
 
-    /// Who is asking. An API key wins over a token.
+    /// Authenticates the caller. An API key takes precedence over a token.
     pub async fn who(&self, shown: Credentials<'_>) -> Result<MarketCaller, Error> {
         let shown = shown.without_empty();
         let (user, via) = match (shown.api_key, shown.bearer) {
@@ -172,7 +173,7 @@ impl Market {
 }
 
 impl<'a> Credentials<'a> {
-    /// A header without a value is none.
+    /// Headers without a value are ignored.
     fn without_empty(self) -> Credentials<'a> {
         let some = |text: Option<&'a str>| text.map(str::trim).filter(|text| !text.is_empty());
         Credentials { api_key: some(self.api_key), user: some(self.user), bearer: some(self.bearer) }

@@ -1,9 +1,10 @@
 //! Stored logins: one record each, so that a login can be renewed by one caller at a time, and ended.
 //!
-//! A token names its login. A refresh token is valid while its login names it: a renewal replaces it, and a second use of the
-//! same token means that it was stolen, so that the login ends. A user's `logins_ended` grows when the password changes or the
-//! user logs out everywhere: all logins of an earlier number end in the same commit. Tokens from before logins were stored
-//! name none: they are valid until they expire or that number changes, and a refresh token among them once.
+//! A token names its login. A refresh token is valid while its login names it: a renewal replaces it, and a second use
+//! of the same token means that it was stolen, so that the login ends. A user's `logins_ended` grows when the password
+//! changes or the user logs out everywhere: all logins of an earlier number end in the same commit. Tokens from before
+//! logins were stored name none: they are valid until they expire or that number changes, and a refresh token among
+//! them once.
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use super::{LoginTokens, User, secrets};
 use crate::service::records::{self, ALL};
 use crate::service::{Error, Market, NotKnown};
 
-/// Logins of one user at a time; the oldest gives way.
+/// Logins of one user; a further login ends the oldest.
 pub(super) const LOGINS: u64 = 50;
 const ATTEMPTS: usize = 5;
 const SWEEP: u32 = 200;
@@ -29,9 +30,9 @@ const SWEEP: u32 = 200;
 pub(crate) struct LoginRow {
     pub(super) tenant: Arc<str>,
     pub(super) user: UserId,
-    /// The id of the refresh token that is good.
+    /// The id of the valid refresh token.
     pub(super) refresh: Arc<str>,
-    /// The user's number when it began.
+    /// The user's `logins_ended` when the login began.
     #[serde(default)]
     pub(super) round: u64,
     pub(super) made_at: Time,
@@ -43,7 +44,7 @@ impl Row for LoginRow {
 
 impl LoginRow {
     fn put(&self, id: &str, expect: Expect) -> RecordChange {
-        // A list is read from its highest rank: each begins with what ends, or was made, first.
+        // Lists are read from the highest rank: these begin with the earliest end and the earliest start.
         let lists = vec![listed(ALL, -self.expires_at.0), listed(of_user(&self.tenant, &self.user), -self.made_at.0)];
         records::LOGINS.put(id, expect, self, lists)
     }
@@ -66,7 +67,7 @@ impl Market {
         Ok(tokens)
     }
 
-    /// Keeps a login under this id; `None` if there is one.
+    /// Stores a login under this id; `None` if the id is taken.
     async fn open_login(&self, user: &User, id: &Arc<str>) -> Result<Option<LoginTokens>, Error> {
         let (refresh, now) = (records::hex(&secrets::draw::<16>()?), self.now());
         let row = LoginRow {
@@ -103,7 +104,7 @@ impl Market {
             let put = row.put(id, Expect::Version(version));
             match self.engine().keep(Along { records: vec![put], ..Along::default() }).await {
                 Ok(()) => return self.tokens(&user, id, &refresh),
-                // It was used or ended meanwhile.
+                // The login was renewed or ended concurrently.
                 Err(Unmoved::Met(Conflict::Record(..))) => {}
                 Err(unmoved) => return Err(unmoved.into()),
             }
@@ -111,7 +112,8 @@ impl Market {
         Err(market_rules::Error::Changed.into())
     }
 
-    /// The same for a token that names no login. The login it becomes is kept under the token's hash: there is one.
+    /// Renews with a token that names no login. The new login is stored under the token's hash, so that the token works
+    /// once.
     async fn refresh_unnamed(&self, token: &str, claims: &Claims) -> Result<LoginTokens, Error> {
         let user = self.user(&claims.sub).await?.filter(|user| user.logins_ended == 0).ok_or(NotKnown::Token)?;
         let id = secrets::print(token);
@@ -135,7 +137,7 @@ impl Market {
         }))
     }
 
-    /// The user an access token of ours speaks of, if its login has not ended.
+    /// The user of an access token, if its login has not ended.
     pub(super) async fn by_access(&self, token: &str) -> Result<User, Error> {
         let claims = self.claims(token, TokenKind::Access)?;
         let user = self.user(&claims.sub);
@@ -153,7 +155,7 @@ impl Market {
         Ok(self.engine().keep(Along { records: vec![remove(id)], ..Along::default() }).await?)
     }
 
-    /// Ends the login that a token is of, an access or a refresh token; one that has ended stays so.
+    /// Ends the login of an access or refresh token. Repeating it has no effect.
     pub async fn log_out(&self, token: &str) -> Result<(), Error> {
         let claims = self.claims(token, TokenKind::Access).or_else(|_| self.claims(token, TokenKind::Refresh))?;
         match claims.login() {
@@ -172,7 +174,7 @@ impl Market {
         self.end_logins(&user.id, |_| ()).await.map(drop)
     }
 
-    /// Changes a password; every login before ends, and another begins. `address` is where the request comes from.
+    /// Changes a password, ends all logins of the user and begins a new one. `address` is the client's.
     pub async fn change_password(
         &self,
         access_token: &str,
@@ -199,7 +201,7 @@ impl Market {
                 Ok(())
             })
             .await?;
-        // They are over; now they go.
+        // The logins are invalid by now; this removes their records.
         loop {
             let (_, ids) = self.logins_of(&user, SWEEP).await?;
             let over: Vec<RecordChange> = ids
@@ -217,7 +219,7 @@ impl Market {
         }
     }
 
-    /// How many logins a user has, and the oldest of them.
+    /// The number of logins of a user, and the oldest.
     async fn logins_of(&self, user: &User, limit: u32) -> Result<(u64, Vec<(LoginRow, Arc<str>)>), Error> {
         let list = of_user(&user.tenant, &user.id);
         self.first_logins(list, limit).await
@@ -228,7 +230,7 @@ impl Market {
         Ok((total, first.into_iter().map(|login| (login.row, login.key)).collect()))
     }
 
-    /// A user who logs in again and again has the newest logins only.
+    /// Removes the oldest logins of a user above the limit.
     async fn make_room_for_login(&self, user: &User) -> Result<(), Error> {
         let (all, oldest) = self.logins_of(user, 4).await?;
         let many = usize::try_from(all.saturating_sub(LOGINS)).unwrap_or(usize::MAX);

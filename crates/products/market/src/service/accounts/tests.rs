@@ -1,4 +1,4 @@
-//! Who is asking, on a store in memory whose clock the cases move.
+//! Tests of authentication, on a store in memory whose clock the tests move.
 
 mod devices;
 mod keys;
@@ -26,7 +26,8 @@ async fn market_of(store: &Arc<Tapped>, tenant: &str) -> Market {
     market
 }
 
-/// Lets time pass. A task that was interrupted while it read the clock may be a little behind; the clock never goes back.
+/// Lets time pass. A task that was interrupted while it read the clock may be a little behind; the clock never goes
+/// back.
 fn pass_s(market: &Market, store: &Tapped, seconds: i64) {
     store.pass_s(seconds);
     while market.now() < store.now() {}
@@ -38,7 +39,7 @@ async fn market() -> (Market, Arc<Tapped>) {
 }
 
 const PASSWORD: &str = "correct horse";
-/// Where requests come from, unless a case says otherwise.
+/// The default client address.
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const ELSEWHERE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 
@@ -80,7 +81,7 @@ fn not_known<T>(answer: Result<T, Error>) -> NotKnown {
     }
 }
 
-/// After how long it may be tried again.
+/// The wait that the error names.
 fn too_fast<T>(answer: Result<T, Error>) -> u64 {
     match answer {
         Err(Error::TooFast { retry_after_s }) => retry_after_s,

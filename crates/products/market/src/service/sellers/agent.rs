@@ -1,7 +1,7 @@
 //! A purchase that an agent of this server serves: it runs a turn, and its result is the delivery.
 //!
-//! The turn is a task of the seller. Its idempotency key and its context are derived from the purchase, so that any later
-//! attempt, in any process, finds the same task.
+//! The turn is a task of the seller. Its idempotency key and its context are derived from the purchase, so that any
+//! later attempt, in any process, finds the same task.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ struct Made {
     bytes: usize,
 }
 
-/// Why what was made cannot be delivered.
+/// Reasons why an output cannot be delivered.
 enum Undeliverable {
     Words(String),
     Fault(Fault),
@@ -45,7 +45,7 @@ impl From<Fault> for Undeliverable {
 }
 
 impl Market {
-    /// Runs the turn, or finds the one that runs, waits for it and delivers.
+    /// Starts or finds the turn, waits for its end and delivers the result.
     pub(super) async fn serve_by_agent(
         &self,
         row: &Transaction,
@@ -53,7 +53,7 @@ impl Market {
         again: bool,
     ) -> Result<Worked, Error> {
         let place = seller_at(row, agent);
-        // A key is forgotten after a while, a task's context is not.
+        // Idempotency keys expire; the context of a task does not.
         let known = if again { self.child(&place, row.id).await? } else { None };
         if known.is_none() && self.engine().profile(agent).is_none() {
             return self.fail(row, format!("the agent {agent} that serves this is no longer here")).await;
@@ -76,7 +76,7 @@ impl Market {
             biased;
             answer = answer => answer,
             () = ended => {
-                // It ended otherwise, or the server stops.
+                // The purchase has ended, or the server stops.
                 if !self.engine().is_draining() {
                     self.stop_agent(row, agent).await?;
                 }
@@ -97,7 +97,7 @@ impl Market {
         }
     }
 
-    /// The work as a message for the agent: the facts as data, and words where there are some, as far as it reads them.
+    /// The work as a message for the agent: facts as data and a text, in the media types that the agent reads.
     fn order_of(&self, row: &Transaction, agent: &str) -> Send {
         let input = row.input.as_ref().map(Json::to_value);
         let words = match &input {
@@ -124,12 +124,12 @@ impl Market {
             parts.push(Part::text(words));
         }
         if parts.is_empty() {
-            // An agent that reads nothing but text is told in text.
+            // An agent that reads only text gets the facts as text.
             parts.push(Part::text(row.input.as_ref().map_or_else(|| facts.to_string(), |input| input.text().into())));
         }
         let link = json!({"uumit": {"transaction_id": row.id.tx(), "capability_id": row.capability.as_str()}});
         let key = format!("uumit/{}/serve", row.id);
-        // The same purchase is the same request, whatever the agent reads by now.
+        // The same purchase is the same request, even if the agent's media types have changed.
         let body = Sha256::digest(&key).into();
         let message = Message {
             id: key.as_str().into(),
@@ -148,14 +148,14 @@ impl Market {
         }
     }
 
-    /// The task that was begun for a purchase, if one was: its context says so.
+    /// The task of a purchase, found by its context.
     async fn child(&self, place: &CallScope, id: TransactionId) -> Result<Option<Arc<Task>>, Error> {
         let list = List { context: Some(context_of(id)), page_size: Some(1), artifacts: true, ..List::default() };
         let page = self.engine().list(place, &list).await?;
         Ok(page.tasks.into_iter().next())
     }
 
-    /// A task once it rests.
+    /// Waits until the task is at rest.
     async fn rested(&self, task: &Arc<Task>) -> Result<Arc<Task>, Fault> {
         let Some(mut states) = self.engine().follow_product(task.id).await? else {
             return Err(Fault::task_not_found(task.id));
@@ -174,7 +174,7 @@ impl Market {
     /// Ends the purchase by the state of the turn.
     async fn hand_over(&self, row: &Transaction, task: &Task) -> Result<Worked, Error> {
         if !task.core.is_at_rest() {
-            // The server stops before the agent is done; the next process continues.
+            // The server stops before the turn ends; the next process continues.
             return Ok(Worked::Rests);
         }
         let words = task.status.message.as_ref().map(|message| message.text()).unwrap_or_default();
@@ -224,7 +224,7 @@ impl Market {
         for artifact in &task.artifacts {
             self.add_artifact(row, artifact, &mut made).await?;
         }
-        // Some agents say what they have to say with their last status.
+        // Some agents answer in the message of their last status.
         if made.texts.is_empty()
             && let Some(last) = &task.status.message
         {
@@ -249,7 +249,7 @@ impl Market {
         Ok(())
     }
 
-    /// Parts as JSON; a file is named here and is a deliverable.
+    /// Parts as JSON; a file is named there and becomes a deliverable.
     async fn add_parts(&self, row: &Transaction, parts: &[Part], made: &mut Made) -> Result<(), Undeliverable> {
         let most = self.config().purchases.max_payload_bytes;
         for part in parts {
@@ -326,7 +326,7 @@ impl Market {
             Content::Text(_) | Content::Url(_) | Content::Data(_) => return Err(Fault::internal("not a file").into()),
         };
         let name: Arc<str> = name_of(part, before).into();
-        // An empty file has nothing to be fetched, and is named all the same.
+        // An empty file is named, without a download.
         if bytes.is_empty() {
             return elsewhere(part, before);
         }
@@ -334,7 +334,7 @@ impl Market {
         let upload = |media_type| Upload { name: name.clone(), media_type, bytes: bytes.clone() };
         let which = format!("agent {before}");
         let kept = match self.keep_file(row, upload(media_type), &which).await {
-            // An agent may call its files what it likes.
+            // File names of agents are arbitrary.
             Err(Error::Fields(errors)) if errors.iter().any(|error| error.field == "Content-Type") => {
                 self.keep_file(row, upload(crate::service::ANY_MEDIA.into()), &which).await
             }
@@ -348,7 +348,7 @@ impl Market {
         }
     }
 
-    /// Stops what was begun for a purchase that is over.
+    /// Cancels the turn of a purchase that has ended.
     pub(super) async fn stop_agent(&self, row: &Transaction, agent: &Arc<str>) -> Result<(), Error> {
         let place = seller_at(row, agent);
         let Some(task) = self.child(&place, row.id).await? else { return Ok(()) };
@@ -359,14 +359,14 @@ impl Market {
         let cancel = Cancel { task: task.id.to_string(), metadata: Some(Json::from_value(&words)) };
         match self.engine().cancel(&place, cancel).await {
             Ok(_) => Ok(()),
-            // It was done a moment before.
+            // The task has just ended.
             Err(fault) if fault.kind == Kind::TaskNotCancelable => Ok(()),
             Err(fault) => Err(fault.into()),
         }
     }
 }
 
-/// Where the seller's work is a task.
+/// The scope of the seller's task.
 fn seller_at(row: &Transaction, agent: &Arc<str>) -> CallScope {
     let seller = model::Caller {
         tenant: row.tenant.clone(),
@@ -385,7 +385,7 @@ fn too_large(most: usize) -> String {
     format!("the agent's result is too large to be delivered: it may have {most} bytes")
 }
 
-/// Whether a declared mode covers a media type, as the engine sees it.
+/// Whether a declared mode covers a media type, by the engine's rule.
 fn covers(mode: &str, media: &str) -> bool {
     let mode = mode.split(';').next().unwrap_or(mode).trim().to_ascii_lowercase();
     match mode.strip_suffix("/*") {
@@ -395,7 +395,7 @@ fn covers(mode: &str, media: &str) -> bool {
     }
 }
 
-/// The name a part has, or one made up.
+/// The name of a part, or a generated one.
 fn name_of(part: &Part, before: usize) -> String {
     let named: String = part.filename.as_deref().unwrap_or_default().chars().filter(|c| !c.is_control()).collect();
     match named.trim() {
@@ -404,7 +404,7 @@ fn name_of(part: &Part, before: usize) -> String {
     }
 }
 
-/// A file that is not kept here.
+/// A file that is stored elsewhere.
 fn elsewhere(part: &Part, before: usize) -> Result<Deliverable, Undeliverable> {
     let drawn = || {
         let mut bytes = [0; 16];

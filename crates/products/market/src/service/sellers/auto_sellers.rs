@@ -1,4 +1,4 @@
-//! Parties who take every step of their own part by themselves, a while after they could: for demos.
+//! Parties that act alone, for demos: each of their steps is taken automatically after a delay.
 
 use market_rules::transaction::{Status, TransactionAction};
 use market_rules::{Actor, Served, Transaction};
@@ -17,7 +17,7 @@ fn turn(row: &Transaction, buyer: Option<&User>, seller: Option<&User>) -> Optio
                 _ if row.awaits_approval() => TransactionAction::Approve(None),
                 _ => TransactionAction::Freeze,
             };
-            // As a person: an agent could not say yes to itself.
+            // As a person: an agent cannot confirm its own order.
             Some((Actor::person(&row.tenant, &row.buyer), action))
         }
         Status::Frozen | Status::Accepted if alone(seller) && row.served == Served::Person => {
@@ -38,7 +38,7 @@ fn turn(row: &Transaction, buyer: Option<&User>, seller: Option<&User>) -> Optio
     }
 }
 
-/// When it does so.
+/// The time of that step.
 pub(super) fn acts_at(
     row: &Transaction,
     buyer: Option<&User>,

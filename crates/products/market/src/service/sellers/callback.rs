@@ -1,8 +1,8 @@
 //! A purchase that the seller's endpoint serves: it is called with a signature, and its answer is the delivery.
 //!
 //! An instant capability is called once its purchase is accepted, and answers with the result. Another one gets
-//! `task.created` once the money is frozen; the seller then accepts and delivers through REST. The number of attempts and the
-//! time of the next one are stored: a restart neither forgets an attempt nor adds one.
+//! `task.created` once the money is frozen; the seller then accepts and delivers through REST. The number of attempts
+//! and the time of the next one are stored: a restart neither forgets an attempt nor adds one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,17 +27,17 @@ const ATTEMPTS: u32 = 10;
 /// The first retry; each further one waits twice as long.
 const RETRY_MS: u64 = 1_000;
 const RETRY_MOST_MS: u64 = 60_000;
-/// How long an endpoint has to take note of an event.
+/// Timeout of an endpoint for an event.
 const EVENT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The attempts of a call that is not done.
+/// The attempts of an unfinished call.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Calls {
-    /// Of a purchase that is not instant: its seller knows of it.
+    /// The seller of a purchase that is not instant was notified.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     told: bool,
     attempts: u32,
-    /// Not before.
+    /// Time of the next attempt.
     next_at: Time,
     /// The error of the last attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -52,12 +52,12 @@ impl Row for Calls {
 enum Said {
     Done(Json),
     Failed(String),
-    /// It may be otherwise the next time.
+    /// A temporary failure.
     Trouble(String),
 }
 
 impl Market {
-    /// Whether the seller takes its time over it. What is no longer for sale is taken as it mostly is.
+    /// Whether the seller delivers later through REST. A removed capability counts as instant.
     pub(super) async fn is_async(&self, row: &Transaction) -> Result<bool, Error> {
         if row.pricing_model == PricingModel::PerQuery {
             return Ok(false);
@@ -66,7 +66,7 @@ impl Market {
         Ok(capability.is_some_and(|capability| capability.terms.delivery_mode == DeliveryMode::Async))
     }
 
-    /// Until when there is nothing to do for it, as far as calls go: `None` when there is.
+    /// The time before which no call is due; `None` if one is due now.
     pub(super) async fn rests_until(&self, row: &Transaction) -> Result<Option<Time>, Error> {
         if !matches!(row.served, Served::Callback { .. }) {
             return Ok(None);
@@ -80,7 +80,7 @@ impl Market {
         Ok(if told { due } else { Some(calls.next_at) })
     }
 
-    /// Tells the seller of a purchase that is waiting for it.
+    /// Notifies the seller of a purchase that waits for it.
     pub(super) async fn tell_of_it(&self, row: &Transaction) -> Result<Worked, Error> {
         let Served::Callback { url, .. } = &row.served else { return Ok(Worked::Rests) };
         let (calls, version) = self.calls(row.id).await?.unwrap_or_default();
@@ -110,11 +110,11 @@ impl Market {
             Ok(answer) => format!("the seller's endpoint answered HTTP {}", answer.status),
             Err(words) => words,
         };
-        // However often it is not heard: the seller can find it through REST until its time is over.
+        // Failed notices do not end the purchase: the seller can find it through REST until its deadline.
         self.tried(row, calls, version, words).await
     }
 
-    /// Has the endpoint do it.
+    /// Calls the endpoint for the result.
     pub(super) async fn serve_by_callback(
         &self,
         row: &Transaction,
@@ -167,7 +167,7 @@ impl Market {
         Ok(failed)
     }
 
-    /// Writes an attempt down that came to nothing, and when the next one is.
+    /// Stores a failed attempt and the time of the next one.
     async fn tried(&self, row: &Transaction, calls: Calls, version: u64, words: String) -> Result<Worked, Error> {
         let wait = RETRY_MS.saturating_mul(1 << calls.attempts.min(20)).min(RETRY_MOST_MS);
         let next_at = self.now().plus_ms(wait);
@@ -181,7 +181,7 @@ impl Market {
         self.read(records::CALLS, records::transaction_key(id)).await
     }
 
-    /// Should another process have called, too, its count stands: both have called.
+    /// If another process has called as well, its count stands.
     async fn keep_calls(&self, id: TransactionId, calls: Calls, version: u64) -> Result<(), Error> {
         let expect = if version == 0 { Expect::Absent } else { Expect::Version(version) };
         let put = records::CALLS.put(records::transaction_key(id), expect, &calls, Vec::new());
@@ -242,7 +242,7 @@ fn request_id(id: TransactionId, purpose: &str) -> String {
 
 /// Hex of HMAC-SHA256 over time, request and body.
 pub(crate) fn sign(secret: &[u8], timestamp: &str, request_id: &str, body: &[u8]) -> String {
-    // A key of any length will do.
+    // HMAC accepts keys of any length.
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret) else { return String::new() };
     for piece in [timestamp.as_bytes(), b".", request_id.as_bytes(), b".", body] {
         mac.update(piece);

@@ -1,4 +1,4 @@
-//! When a purchase is looked at next.
+//! Tests of the time at which a purchase is checked next.
 
 use ledger::{UserId, Ut};
 use market_rules::transaction::{Deadline, DecisionSource, Due};
@@ -110,7 +110,7 @@ fn whoever_acts_alone_does_so_a_while_after_the_step_before() {
             (after(&row, (true, false), Some(5_000), NOW), after(&row, (false, true), Some(5_000), NOW));
         assert_eq!((buyer, seller), expected, "{status:?}");
     }
-    // A machine's work is not its seller's.
+    // Work of a machine is not done by its seller.
     let row = row(Status::Accepted, Served::Worker, true);
     assert_eq!(after(&row, (false, true), Some(5_000), NOW), Some(200_000));
 }

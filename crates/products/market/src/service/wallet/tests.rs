@@ -15,7 +15,7 @@ use super::*;
 use crate::service::records::ALL;
 use crate::service::{MarketConfig, NewUser, OrderRequest};
 
-/// A market with a seller, a buyer who has 1,000 and something for 120.
+/// A market with a seller, a buyer with 1,000, and a capability for 120.
 struct Stall {
     market: Market,
     store: Arc<dyn Store>,
@@ -234,7 +234,7 @@ async fn rows_that_were_changed_behind_the_markets_back_are_found() {
     stall.rewrite(&sold).await;
     assert_eq!(stall.found().await, [""; 0]);
 
-    // Money is set aside, and its purchase says that it never was, that it no longer is, or nothing.
+    // Money is held, and its purchase is in a state that has no hold, has ended, or is missing.
     let open = stall.buy().await.id;
     let ordered = stall.row(open).await;
     stall.act(&stall.buyer, open, TransactionAction::Freeze).await;
@@ -257,7 +257,7 @@ async fn rows_that_were_changed_behind_the_markets_back_are_found() {
     stall.write(records::TRANSACTIONS.put(key, Expect::Any, &frozen, lists.clone())).await;
     assert_eq!(stall.found().await, [""; 0]);
 
-    // A purchase says that money is set aside, and none was.
+    // A purchase implies a hold that does not exist.
     let stray: TransactionId = "01jqxyz0000000000000000000".parse().unwrap();
     let other = Transaction { id: stray, ..frozen };
     stall.write(records::TRANSACTIONS.put(records::transaction_key(stray), Expect::Any, &other, lists)).await;

@@ -1,8 +1,7 @@
 //! The check of a store: the journal is read from its beginning, and every balance, hold and entry is computed again.
 //!
-//! `market_rules::verify` knows what the rows must be among themselves; here is what only a store can have wrong: a statement
-//! that is not the journal's, an entry that moved other amounts than it says, a row that cannot be read, a task that
-//! shows something else than its purchase.
+//! `market_rules::verify` checks the rows against each other. This module checks the rest of the store: statements
+//! against the journal, posted amounts against entries, unreadable rows, and tasks against their purchases.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -23,7 +22,7 @@ use crate::service::records::{self, ALL, Booked};
 use crate::service::{Error, Market};
 
 const AT_ONCE: usize = 1_000;
-/// How often it is looked at again when money moved in between.
+/// Number of repetitions when money moved during the check.
 const PASSES: u32 = 5;
 
 /// The result of a check.
@@ -33,11 +32,11 @@ pub struct MarketReport {
     pub entries: u64,
     pub transactions: u64,
     pub holds: u64,
-    /// Holds of turns that run.
+    /// Holds of running turns.
     pub turns: u64,
-    /// Entries of other products: counted, and left alone.
+    /// Number of entries of other products; they are not checked.
     pub others: u64,
-    /// Money moved while it was looked at, each time: what is reported stood there every time.
+    /// Money moved during every repetition; only differences found every time are reported.
     pub moving: bool,
     pub differences: Vec<MarketDifference>,
     pub mismatches: Vec<Mismatch>,
@@ -48,7 +47,7 @@ impl MarketReport {
         self.differences.is_empty() && self.mismatches.is_empty()
     }
 
-    /// Everything that differs, in words for an operator.
+    /// All differences, as texts for an operator.
     pub fn words(&self) -> impl Iterator<Item = String> {
         let differences = self.differences.iter().map(ToString::to_string);
         differences.chain(self.mismatches.iter().map(ToString::to_string))
@@ -87,8 +86,8 @@ pub enum Mismatch {
 }
 
 impl Market {
-    /// Recomputes every balance from the journal and compares holds, entries and transactions. A market at work is looked
-    /// at again, until no money moved in between.
+    /// Recomputes every balance from the journal and compares holds, entries and transactions. The check is repeated
+    /// until no money moved during it.
     pub async fn verify(&self) -> Result<MarketReport, Error> {
         let store = &**self.engine().store();
         let mut last: Option<MarketReport> = None;
@@ -110,12 +109,12 @@ impl Market {
     }
 }
 
-/// An account as the journal tells it.
+/// An account as computed from the journal.
 #[derive(Default)]
 struct Told {
     /// Place in the journal and amount, as the store posted them.
     posted: Vec<(u64, i64)>,
-    /// By what the entries say.
+    /// Lines by the bodies of the entries.
     balance: i128,
     lines: u64,
 }
@@ -152,7 +151,7 @@ async fn look(store: &dyn Store) -> Result<MarketReport, StoreError> {
     Ok(report)
 }
 
-/// The journal in the market's words.
+/// The journal as the market's entries.
 #[derive(Default)]
 struct Journal {
     postings: Vec<LedgerPosting>,
@@ -163,7 +162,7 @@ impl Journal {
     fn take(&mut self, place: u64, entry: &Entry, report: &mut MarketReport) {
         let booked = match Booked::from_row(&entry.body) {
             Ok(booked) => booked,
-            // Budgets are no money: what is spent of them is counted on accounts of their own.
+            // Budgets are not money; accounts of their own count them.
             Err(_) if BudgetEntry::from_row(&entry.body).is_ok() => return,
             Err(error) => {
                 report.others += 1;
@@ -245,7 +244,7 @@ impl Journal {
     }
 }
 
-/// The nearest amount of a sum that does not fit; it differs from the row all the same.
+/// Clamps a sum that does not fit into an amount; it still differs from the row.
 fn ut(hundredths: i128) -> Ut {
     Ut::from_hundredths(i64::try_from(hundredths).unwrap_or(if hundredths < 0 { i64::MIN } else { i64::MAX }))
 }
@@ -264,8 +263,8 @@ pub(super) fn account_of(key: &str) -> Option<AccountId> {
     parts.next().is_none().then_some(AccountId { tenant, purse })
 }
 
-/// The accounts as the store has them. It keeps no count of their lines: the journal's is taken for it, and the statements
-/// are looked at one by one.
+/// The accounts in the store. The store has no count of lines, so the journal's count is used and the statements are
+/// checked one by one.
 async fn accounts(
     store: &dyn Store,
     journal: &mut Journal,
@@ -317,8 +316,8 @@ async fn rows<R: Row>(
     }
 }
 
-/// The statement of each account has the journal's lines, and runs as they do. What is newer than the journal that was
-/// read is left out.
+/// Checks that the statement of each account has the journal's lines and balances. Lines newer than the journal that
+/// was read are skipped.
 async fn statements(store: &dyn Store, journal: &Journal, report: &mut MarketReport) -> Result<(), StoreError> {
     for (key, (account, told)) in &journal.accounts {
         let newest = told.posted.last().map_or(0, |(place, _)| *place);
@@ -376,7 +375,7 @@ async fn running(store: &dyn Store, turns: Vec<TurnHold>, report: &mut MarketRep
     Ok(())
 }
 
-/// A purchase's task shows what the purchase has come to, for as long as it is kept.
+/// Checks that the task of a purchase shows the status of the purchase, as long as the task exists.
 async fn task(store: &dyn Store, transaction: &Transaction, report: &mut MarketReport) -> Result<(), StoreError> {
     let mut row = transaction.clone();
     for _ in 0..PASSES {
@@ -400,7 +399,7 @@ async fn task(store: &dyn Store, transaction: &Transaction, report: &mut MarketR
     Ok(())
 }
 
-/// A purchase with a deadline has a timer, for as long as it has a task.
+/// Checks that a purchase with a deadline has a timer, as long as its task exists.
 async fn deadlines(
     store: &dyn Store,
     transactions: &[Transaction],

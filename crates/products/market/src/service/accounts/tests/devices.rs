@@ -38,7 +38,7 @@ async fn a_device_gets_its_key_when_its_person_says_yes() {
     pass_s(&market, &store, 1);
     assert_eq!(market.device_polls(&device.device_code).await.unwrap(), DeviceState::Pending);
 
-    // The person is new, and types as people do.
+    // The person is new; case and spaces of the typed code are ignored.
     let code = format!(" {}-{} ", device.user_code[..4].to_lowercase(), &device.user_code[4..]);
     market.device_answered(&code, "ann", PASSWORD, DeviceApproval::Yes, HERE).await.unwrap();
     let ann = market.log_in("ann", PASSWORD, HERE).await.unwrap().user;
@@ -51,7 +51,7 @@ async fn a_device_gets_its_key_when_its_person_says_yes() {
     assert_eq!((caller.user, caller.via), (ann, Via::Agent));
     assert!(!store.has_seen(&issued.api_key) && !store.has_seen(PASSWORD));
 
-    // It is shown once, and nothing is left.
+    // The key is returned once, and no record is left.
     unknown(market.device_polls(&device.device_code).await);
     unknown(market.device_answered(&device.user_code, "ann", PASSWORD, DeviceApproval::Yes, HERE).await);
     assert_eq!(store.count(records::DEVICES.kind(), ALL).await, 0);
@@ -117,7 +117,7 @@ async fn codes_that_are_nobodys_do_nothing() {
         unknown(market.device_polls(code).await);
     }
     assert!(!store.has_seen("ann"), "somebody was registered for nothing");
-    // Of another tenant there is no device either.
+    // Devices of another tenant are unknown.
     let elsewhere = market_of(&store, "elsewhere").await;
     unknown(elsewhere.device_polls(&device.device_code).await);
     unknown(elsewhere.device_answered(&device.user_code, "ann", PASSWORD, DeviceApproval::Yes, HERE).await);
@@ -233,7 +233,7 @@ async fn only_so_many_wait() {
     assert_eq!(too_fast(market.device_asks("cursor").await), 590);
 }
 
-/// At two processes, which know nothing of each other.
+/// In two processes with separate caches.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn devices_that_ask_at_once_do_not_pass_the_limit() {
     let (here, store) = market().await;

@@ -119,7 +119,7 @@ async fn a_key_wins_over_a_token() {
     let by = |api_key, user| market.who(Credentials { api_key, user, bearer: Some(&token) });
     let caller = by(Some(&key), Some("u_2")).await.unwrap();
     assert_eq!((caller.user, caller.via), ("u_2".into(), Via::Agent));
-    // A key that is not good does not fall back on the token.
+    // An invalid key does not fall back to the token.
     assert_eq!(not_known(by(Some("uk_x"), Some("u_2")).await), NotKnown::Key);
     assert_eq!(not_known(by(Some(&key), None).await), NotKnown::NoUser);
     assert_eq!(not_known(by(Some(&key), Some("u_1")).await), NotKnown::NotLinked);
@@ -188,7 +188,7 @@ async fn a_user_is_there_once_and_a_refused_one_not_at_all() {
     assert!(matches!(open("u_1", "another", PASSWORD).await, Err(Error::Taken("user"))));
     assert!(matches!(open("u_2", "u_1", PASSWORD).await, Err(Error::Taken("account"))));
     assert_eq!(market.user(&"u_2".into()).await.unwrap(), None);
-    // Nor did the other name become an account.
+    // The other name did not become an account either.
     assert_eq!(not_known(market.log_in("another", PASSWORD, HERE).await), NotKnown::Password);
 
     for bad in ["", "two words", "a/b", "a\u{1f}b", "é", &"x".repeat(129)] {
@@ -243,7 +243,7 @@ async fn a_store_that_cannot_be_read_is_not_an_unknown_key() {
     }
 }
 
-/// Texts that names are made of, and some that they are not.
+/// Valid and invalid names.
 fn text() -> impl Strategy<Value = String> {
     prop_oneof!["[a-c\u{1f}]{0,4}", "[a-z@:._-]{1,8}", any::<String>()]
 }

@@ -6,7 +6,7 @@ use model::ports::store::RecordStore as _;
 
 use super::*;
 
-/// A seal that hides what it seals from a search, and no more.
+/// A trivial seal: the sealed text cannot be found by a search.
 struct Turned;
 
 impl Sealer for Turned {
