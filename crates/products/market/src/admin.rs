@@ -1,9 +1,9 @@
-//! The market, for operators: users, money from outside, the ledger, and whether it all adds up.
+//! Operators' commands of the market: users, credit from outside, the ledger and its check.
 
 use std::sync::Arc;
 
 use crate::service::{
-    Error as Refused, Market, MarketConfig, MarketEntity as What, MarketReport, NewApiKey, NewUser, StatementLine,
+    Error as ServiceError, Market, MarketConfig, MarketEntity, MarketReport, NewApiKey, NewUser, StatementLine,
 };
 use engine::Engine;
 use futures_util::FutureExt as _;
@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 use super::MarketService;
 use gateway::admin::{AdminCommand, AdminContext, AdminRequest, Secret, wrong_arguments};
 
-/// So many differences are told; who has more has one trouble, not many.
-const TOLD: usize = 1_000;
+/// Maximum number of reported differences.
+const MAX_DIFFERENCES: usize = 1_000;
 const MOST_LINES: u32 = 100_000;
 
 pub static COMMANDS: [AdminCommand; 1] = [AdminCommand {
@@ -32,7 +32,7 @@ pub static COMMANDS: [AdminCommand; 1] = [AdminCommand {
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// The market's tenant, where no server runs that has a market.
+    /// The market's tenant, for use without a running market.
     #[serde(default)]
     tenant: Option<String>,
     wish: MarketOperation,
@@ -46,7 +46,7 @@ pub fn request(tenant: Option<String>, wish: MarketOperation) -> Result<AdminReq
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "snake_case", deny_unknown_fields)]
 pub enum MarketOperation {
-    /// Makes a user, and a key.
+    /// Creates a user, and a key.
     Open {
         #[serde(default)]
         id: Option<String>,
@@ -71,7 +71,7 @@ pub enum MarketOperation {
         note: Option<String>,
     },
     Ledger {
-        /// As [`account`] reads it; without one, the journal.
+        /// An account in the form that [`account`] parses; the journal if absent.
         #[serde(default)]
         account: Option<String>,
         limit: u32,
@@ -82,7 +82,7 @@ pub enum MarketOperation {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OpenedKey {
-    /// Acts for the user that is opened.
+    /// Acts for the new user.
     User,
     /// Acts for every user of the platform.
     Platform(String),
@@ -116,18 +116,18 @@ async fn perform(context: &AdminContext<'_>, arguments: Value) -> Result<Value, 
                 limits: limits.map(|(per_call, daily)| limits_of(market, &per_call, &daily)).transpose()?,
                 acts_alone: false,
             };
-            open(market, context, new, key).await.map_err(told)
+            open(market, context, new, key).await.map_err(fault_of)
         }
         MarketOperation::Credit { user, amount, reference, note } => {
             let amount = ut("amount", &amount)?;
-            credit(market, context, &user.as_str().into(), amount, reference, note).await.map_err(told)
+            credit(market, context, &user.as_str().into(), amount, reference, note).await.map_err(fault_of)
         }
-        MarketOperation::Ledger { account: None, limit } => journal(market, limit).await.map_err(told),
+        MarketOperation::Ledger { account: None, limit } => journal(market, limit).await.map_err(fault_of),
         MarketOperation::Ledger { account: Some(name), limit } => {
             let account = account(&market.config().tenant, &name)?;
-            statement(market, &account, limit).await.map_err(told)
+            statement(market, &account, limit).await.map_err(fault_of)
         }
-        MarketOperation::Verify => market.verify().await.map(|report| verified(&report)).map_err(told),
+        MarketOperation::Verify => market.verify().await.map(|report| verified(&report)).map_err(fault_of),
     }
 }
 
@@ -136,7 +136,7 @@ async fn open(
     context: &AdminContext<'_>,
     new: NewUser,
     key: Option<OpenedKey>,
-) -> Result<Value, Refused> {
+) -> Result<Value, ServiceError> {
     let user = market.open_user(new).await?;
     let mut shown = json!({
         "user_id": user.id.as_str(),
@@ -168,7 +168,7 @@ async fn credit(
     amount: Ut,
     reference: Option<String>,
     words: Option<String>,
-) -> Result<Value, Refused> {
+) -> Result<Value, ServiceError> {
     let reference = match reference {
         Some(reference) => reference,
         None => market.engine().new_task_id().to_string(),
@@ -189,11 +189,11 @@ async fn credit(
     Ok(shown)
 }
 
-async fn statement(market: &Market, account: &AccountId, limit: u32) -> Result<Value, Refused> {
+async fn statement(market: &Market, account: &AccountId, limit: u32) -> Result<Value, ServiceError> {
     if let AccountKind::Available(user) | AccountKind::Frozen(user) = &account.purse
         && market.user(user).await?.is_none()
     {
-        return Err(Refused::Unknown(What::User));
+        return Err(ServiceError::Unknown(MarketEntity::User));
     }
     let lines = market.lines(account, limit.min(MOST_LINES) as usize).await?;
     let shown = |line: &StatementLine| {
@@ -210,7 +210,7 @@ async fn statement(market: &Market, account: &AccountId, limit: u32) -> Result<V
     Ok(json!({ "account": account.to_string(), "lines": lines.iter().map(shown).collect::<Vec<_>>() }))
 }
 
-async fn journal(market: &Market, limit: u32) -> Result<Value, Refused> {
+async fn journal(market: &Market, limit: u32) -> Result<Value, ServiceError> {
     let entries = market.journal(limit.min(MOST_LINES) as usize).await?;
     let entries = entries.iter().map(|entry| {
         let lines = entry.lines.iter().map(|line| {
@@ -233,7 +233,7 @@ async fn journal(market: &Market, limit: u32) -> Result<Value, Refused> {
 }
 
 fn verified(report: &MarketReport) -> Value {
-    let differences: Vec<String> = report.words().take(TOLD).collect();
+    let differences: Vec<String> = report.words().take(MAX_DIFFERENCES).collect();
     json!({
         "clean": report.is_clean(),
         "accounts": report.accounts,
@@ -244,7 +244,7 @@ fn verified(report: &MarketReport) -> Value {
         "entries_of_others": report.others,
         "at_work": report.moving,
         "differences": differences,
-        "left_off": report.words().count().saturating_sub(TOLD),
+        "left_off": report.words().count().saturating_sub(MAX_DIFFERENCES),
     })
 }
 
@@ -271,19 +271,19 @@ fn ut(name: &str, text: &str) -> Result<Ut, Fault> {
     Ut::parse(text).map_err(|error| Fault::new(Kind::InvalidParams, format!("{name}: {text:?} {error}")))
 }
 
-fn told(refused: Refused) -> Fault {
+fn fault_of(refused: ServiceError) -> Fault {
     match refused {
-        Refused::Fault(fault) => fault,
-        refused @ (Refused::Rule(_)
-        | Refused::Capability(_)
-        | Refused::Demand(_)
-        | Refused::Fields(_)
-        | Refused::Unknown(_)
-        | Refused::Who(_)
-        | Refused::KeyReused
-        | Refused::Taken(_)
-        | Refused::TooFast { .. }
-        | Refused::NotServed(_)) => Fault::new(Kind::InvalidParams, refused.to_string()),
+        ServiceError::Fault(fault) => fault,
+        refused @ (ServiceError::Rule(_)
+        | ServiceError::Capability(_)
+        | ServiceError::Demand(_)
+        | ServiceError::Fields(_)
+        | ServiceError::Unknown(_)
+        | ServiceError::Who(_)
+        | ServiceError::KeyReused
+        | ServiceError::Taken(_)
+        | ServiceError::TooFast { .. }
+        | ServiceError::NotServed(_)) => Fault::new(Kind::InvalidParams, refused.to_string()),
     }
 }
 

@@ -30,7 +30,7 @@ impl MarketService {
         MarketService { settings, rate }
     }
 
-    /// The market's settings, where it is served.
+    /// The market's settings; `None` if this gateway has no market.
     pub(crate) fn settings(server: &Server) -> Option<&MarketSettings> {
         server.product::<MarketService>().map(|service| &service.settings)
     }
@@ -74,7 +74,8 @@ impl SharedAddress for MarketAddress {
         headers.contains_key(&PLATFORM_USER)
     }
 
-    /// `capability_id` is the market's alone. An id of the market's form is too, where there is no message.
+    /// Only requests of the market have `capability_id`. An id of the market's form is the market's too, unless there
+    /// is a message.
     fn by_params(&self, _method: &str, params: Option<&str>, has_session: bool) -> Ownership {
         let (mut is_named, mut has_message) = (false, false);
         for (name, value) in params.into_iter().flat_map(scan::members) {
@@ -139,7 +140,7 @@ impl ProductEndpoint for MarketEndpoint<'_> {
             match self {
                 MarketEndpoint::JsonRpc => identify(server, head).await,
                 MarketEndpoint::Card => Ok(()),
-                // The front asks who is calling before it looks at the body; the other routes need no credential.
+                // REST routes authenticate later; here only the size limit of anonymous requests applies.
                 MarketEndpoint::Rest(_) => identify(server, head).await.map_err(|_| {
                     let most = intake::STRANGER_BYTES;
                     let message =
@@ -178,7 +179,7 @@ impl ProductEndpoint for MarketEndpoint<'_> {
     }
 }
 
-/// Whether the headers show a user of the market.
+/// Authenticates the headers as a user of the market.
 async fn identify(server: &Server, head: &request::Parts) -> Result<(), Fault> {
     let Some(uumit) = MarketService::settings(server) else { return Err(callers::nobody()) };
     match uumit.market.who(uumit::credentials(&head.headers)).await {

@@ -1,4 +1,4 @@
-//! UUMit's wire: every example of its page, as requests and as answers, and all that can be refused.
+//! UUMit's wire format: every example of its documentation, as requests and responses, and all errors.
 
 #![allow(clippy::unwrap_used)]
 
@@ -45,7 +45,7 @@ struct Shop {
     row: Transaction,
 }
 
-/// A purchase of an invoice's reading for 120, by an agent that may spend `alone` by itself.
+/// A purchase for 120 by an agent with the limit `alone`.
 fn bought(alone: &str, context: Option<&str>) -> Shop {
     let (tenant, buyer): (Arc<str>, UserId) = (TENANT.into(), "550e8400".into());
     let mut book = Book::default();
@@ -103,7 +103,7 @@ fn request(line: &str) -> String {
 fn requests() {
     let mut out = String::new();
     for line in [
-        // The page's own.
+        // Examples of the documentation.
         r#"{ "jsonrpc": "2.0", "method": "tasks/send", "params": { "capability_id": "cap_ocr_invoice_v1", "booked_hours": null }, "id": "1"}"#,
         r#"{"jsonrpc":"2.0","id":"1","method":"tasks/send","params":{"capability_id":"cap_ocr_invoice_v1"}}"#,
         r#"{ "jsonrpc": "2.0", "method": "tasks/get", "params": { "id": "task_01jqxyz" }, "id": "2"}"#,
@@ -224,7 +224,7 @@ fn frames() {
     }
     out.extend_from_slice(encode::HEARTBEAT);
     let out = text(out);
-    // These three the page gives to the letter.
+    // The documentation has these three verbatim.
     for literal in [
         "event: error\ndata: {\"jsonrpc\":\"2.0\",\"id\":\"sub-001\",\"error\":{\"code\":-32004,\"message\":\"Task not found\",\"data\":{\"error_type\":\"not_found\"}}}\n\n",
         "event: error\ndata: {\"jsonrpc\":\"2.0\",\"id\":\"sub-001\",\"error\":{\"code\":-32003,\"message\":\"Permission denied\",\"data\":{\"error_type\":\"permission_denied\"}}}\n\n",
@@ -277,7 +277,7 @@ fn faults() {
     insta::assert_snapshot!("faults", out);
 }
 
-/// Only what the page tells inside a stream is told there.
+/// Only documented errors are sent inside a stream.
 #[test]
 fn a_stream_tells_of_two_errors_only() {
     for line in Line::ALL {

@@ -1,4 +1,4 @@
-//! What is for sale: `/capabilities`.
+//! Capabilities: `/capabilities`.
 
 use crate::service::{Edit, Filter, Paging, Without};
 use http::header::CACHE_CONTROL;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use super::error::Error;
-use super::purchases::TransactionView as Transaction;
+use super::purchases::TransactionView;
 use super::routes::{KeyedBody, MarketFuture, MarketRequest};
 use super::{Page, names};
 use web::body::Response;
@@ -96,7 +96,7 @@ pub(super) struct NewCapability {
     idempotency_key: Option<String>,
 }
 
-/// Who is to do the work: one, if it is said.
+/// The party that does the work, if the request names one. More than one is an error.
 fn served(agent: Option<String>, worker: Option<bool>, callback: Option<&str>) -> Result<Option<Served>, Error> {
     let beside = |field: &'static str, other: &str| {
         let detail = format!("is of no use beside {other}: one of them does the work");
@@ -199,7 +199,7 @@ pub(super) struct CapabilityEdit {
     idempotency_key: Option<String>,
 }
 
-/// `null` is something said; only what is not there is not.
+/// Distinguishes `null` (`Some(None)`) from an absent member (`None`).
 fn said<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Option<Option<T>>, D::Error> {
     Option::deserialize(from).map(Some)
 }
@@ -260,7 +260,7 @@ pub(super) struct CapabilityView {
 }
 
 impl CapabilityView {
-    /// As anybody may see it.
+    /// The public view.
     pub(super) fn of(one: &Capability) -> CapabilityView {
         let terms = &one.terms;
         CapabilityView {
@@ -294,7 +294,7 @@ impl CapabilityView {
         }
     }
 
-    /// As its owner sees it.
+    /// The owner's view.
     pub(super) fn own(one: &Capability) -> CapabilityView {
         let (callback_url, callback_timeout_sec, agent) = match &one.terms.served {
             Served::Callback { url, timeout_s } => (Some(url.to_string()), Some(*timeout_s), None),
@@ -328,7 +328,7 @@ pub(super) struct ShownCall {
     result: Option<Json>,
     /// The price is above what the agent may spend by itself: approve the transaction, then repeat the same request.
     requires_confirmation: bool,
-    transaction: Transaction,
+    transaction: TransactionView,
 }
 
 pub(super) fn id(ask: &MarketRequest<'_>) -> CapabilityId {
@@ -447,15 +447,15 @@ pub(super) fn invoke<'a>(ask: &'a MarketRequest<'a>, body: Invocation) -> Market
             transaction_id: row.id.tx(),
             result: row.result.clone(),
             requires_confirmation: row.awaits_approval(),
-            transaction: Transaction::from(row),
+            transaction: TransactionView::from(row),
         })
     })
 }
 
-/// Capabilities on a seller's card.
+/// Maximum number of capabilities on a seller's card.
 const ON_CARD: Paging = Paging { page: 1, size: 100 };
 
-/// The card of a user, as A2A clients read it.
+/// The agent card of a seller.
 pub(super) fn card<'a>(ask: &'a MarketRequest<'a>) -> MarketFuture<'a, Response> {
     Box::pin(async move {
         let user = UserId::from(ask.http.id());

@@ -1,4 +1,4 @@
-//! What is wanted, and what fits it: `/demands`, and matching.
+//! Demands and matching: `/demands`.
 
 use market_rules::capability::{CapabilityType, DeliveryMode, PricingModel};
 use market_rules::demand::{Clarity, DemandDraft, Fit, Level, Reason, Status};
@@ -78,7 +78,7 @@ pub(super) struct NewDemand {
     idempotency_key: Option<String>,
 }
 
-/// What may be said, or left out by `null`.
+/// The values of an optional enum: these names, or `null`.
 fn or_null(names: Vec<&'static str>) -> Vec<Option<&'static str>> {
     names.into_iter().map(Some).chain([None]).collect()
 }

@@ -1,6 +1,6 @@
-//! Errors of this REST: a number that clients branch on, and the status that goes with it.
+//! Errors of the REST API: a code that clients branch on, and its HTTP status.
 
-use crate::service::{Error as Refused, NotKnown};
+use crate::service::{Error as ServiceError, NotKnown};
 use http::StatusCode;
 use market_rules::capability::{self, FieldError};
 use market_rules::demand;
@@ -21,7 +21,7 @@ macro_rules! codes {
     };
 }
 codes! {
-    /// Missing, malformed, or not to be read at all.
+    /// Missing, malformed or unreadable input.
     BAD = 1001 / 400,
     VERB = 1001 / 405,
     LARGE = 1001 / 413,
@@ -32,7 +32,7 @@ codes! {
     EXISTS = 1005 / 409,
     KEY = 1006 / 401,
     NOT_LINKED = 1007 / 403,
-    /// Readable, but it cannot be.
+    /// Readable input with invalid values.
     INVALID = 1008 / 422,
     /// A limit of requests, or of a seller's sales.
     QUOTA = 1010 / 429,
@@ -40,7 +40,7 @@ codes! {
     PASSWORD = 2003 / 401,
     SHORT = 3001 / 402,
     WALLET = 3002 / 400,
-    /// The task hall, which is not here.
+    /// The task hall, which is not implemented.
     HALL = 4001 / 409,
     STATE = 4501 / 409,
     /// A download that is used up, expired or removed.
@@ -74,7 +74,7 @@ pub(super) struct RefusalData {
     pub(super) reason: Option<&'static str>,
 }
 
-/// A refusal as it is answered.
+/// An error response.
 #[derive(Debug)]
 pub(super) struct Error {
     pub(super) code: MarketCode,
@@ -98,7 +98,7 @@ impl Error {
         refusal
     }
 
-    /// A refusal with its reason in a word.
+    /// An error with a machine-readable reason.
     pub(super) fn because(reason: &'static str, code: MarketCode, message: impl Into<String>) -> Error {
         let mut refusal = Error::new(code, message);
         refusal.data.reason = Some(reason);
@@ -109,7 +109,7 @@ impl Error {
         Error::new(MarketCode::MISSING, message)
     }
 
-    /// A method that an address does not have.
+    /// A method that the route does not support.
     pub(super) fn method(allow: String) -> Error {
         let message = format!("this address answers to {allow} only");
         Error { allow: Some(allow), ..Error::new(MarketCode::VERB, message) }
@@ -131,12 +131,12 @@ impl Error {
     }
 }
 
-impl From<Refused> for Error {
-    fn from(refused: Refused) -> Error {
+impl From<ServiceError> for Error {
+    fn from(refused: ServiceError) -> Error {
         let message = refused.to_string();
         match refused {
-            Refused::Rule(rule) => by_rule(&rule, message),
-            Refused::Capability(refused) => match refused {
+            ServiceError::Rule(rule) => by_rule(&rule, message),
+            ServiceError::Capability(refused) => match refused {
                 capability::Error::NotOwner(_) | capability::Error::NotPlatform(_) => {
                     Error::new(MarketCode::DENIED, message)
                 }
@@ -147,7 +147,7 @@ impl From<Refused> for Error {
                 }
                 capability::Error::Invalid(error) => Error::fields(&[error], message),
             },
-            Refused::Demand(refused) => match refused {
+            ServiceError::Demand(refused) => match refused {
                 demand::Error::NotOwner => Error::new(MarketCode::DENIED, message),
                 demand::Error::NotOpen(status) | demand::Error::WrongState { status, .. } => {
                     let mut refusal = Error::new(MarketCode::STATE, message);
@@ -155,9 +155,9 @@ impl From<Refused> for Error {
                     refusal
                 }
             },
-            Refused::Fields(errors) => Error::fields(&errors, message),
-            Refused::Unknown(_) => Error::new(MarketCode::MISSING, message),
-            Refused::Who(not_known) => {
+            ServiceError::Fields(errors) => Error::fields(&errors, message),
+            ServiceError::Unknown(_) => Error::new(MarketCode::MISSING, message),
+            ServiceError::Who(not_known) => {
                 let code = match not_known {
                     NotKnown::Missing | NotKnown::Token => MarketCode::NOBODY,
                     NotKnown::Key | NotKnown::NoUser => MarketCode::KEY,
@@ -166,12 +166,12 @@ impl From<Refused> for Error {
                 };
                 Error::new(code, message)
             }
-            Refused::KeyReused | Refused::Taken(_) => Error::new(MarketCode::EXISTS, message),
-            Refused::TooFast { retry_after_s } => {
+            ServiceError::KeyReused | ServiceError::Taken(_) => Error::new(MarketCode::EXISTS, message),
+            ServiceError::TooFast { retry_after_s } => {
                 Error { retry_after_s: Some(retry_after_s), ..Error::new(MarketCode::TOO_OFTEN, message) }
             }
-            Refused::NotServed(_) => Error::new(MarketCode::NOT_SERVED, message),
-            Refused::Fault(fault) => fault.into(),
+            ServiceError::NotServed(_) => Error::new(MarketCode::NOT_SERVED, message),
+            ServiceError::Fault(fault) => fault.into(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Agents that live elsewhere, and their webhooks: `/external-agents`.
+//! External agents and their webhooks: `/external-agents`.
 
 use crate::service::{Deliveries, Event, External, NewExternal, Once, WebhookEdit};
 use schemars::JsonSchema;
@@ -11,7 +11,7 @@ use super::routes::{KeyedBody, MarketFuture, MarketRequest};
 use super::{Page, names};
 use web::openapi::{ParamKind, QueryParam};
 
-/// As the product's page has it: in the query. A body may say the same.
+/// Parameters of the query, as UUMit documents them. The body may have the same members.
 pub(super) const NEW: [QueryParam; 4] = [
     QueryParam { name: "platform_url", description: "Where the agent is.", kind: ParamKind::Text { most: 2_000 } },
     QueryParam { name: "agent_name", description: "What it is called.", kind: ParamKind::Text { most: 200 } },
@@ -151,7 +151,7 @@ impl ExternalAgentView {
         }
     }
 
-    /// With how its webhook is doing.
+    /// The view with the delivery status of the webhook.
     async fn whole(ask: &MarketRequest<'_>, one: &External) -> Result<ExternalAgentView, Error> {
         let Deliveries { waiting, lost, last_lost } = ask.market.deliveries(one).await?;
         let last_dead = last_lost.into_iter().map(|lost| DeadDelivery {
@@ -171,7 +171,7 @@ fn id<'a>(ask: &'a MarketRequest<'_>) -> &'a str {
     ask.http.id()
 }
 
-/// A promise is about the query, too.
+/// The idempotency key also covers the query.
 fn once(ask: &MarketRequest<'_>) -> Option<Once> {
     let once = ask.once.clone()?;
     let mut print = Sha256::new();

@@ -17,12 +17,12 @@ use web::body::{room, with_room};
 use web::file_response::{self, FileFacts};
 use web::openapi::{ParamKind, QueryParam};
 
-/// Where files are brought.
+/// The path of uploads.
 pub(super) const UPLOAD: &str = "/deliverables/upload";
 pub(super) const MULTIPART: &str = "multipart/form-data";
-/// Fields of a form.
+/// Maximum number of fields of a form.
 const MAX_FIELDS: usize = 32;
-/// What a form has around its file, at most.
+/// Maximum size of a form without its file.
 const AROUND: usize = 64 << 10;
 
 pub(super) const UPLOADED: [QueryParam; 2] = [
@@ -44,13 +44,13 @@ pub(super) const DOWNLOAD: [QueryParam; 1] = [QueryParam {
     kind: ParamKind::OneOf(|| vec!["0", "1"]),
 }];
 
-/// How much of a body is read, where that is not what it always is.
+/// The size limit of the body, where it differs from the general limit.
 pub(crate) fn body_bytes(server: &Server, below: &str) -> Option<usize> {
     let uumit = MarketService::settings(server)?;
     (below == UPLOAD).then(|| largest_body(uumit).max(server.engine.limits().body_bytes))
 }
 
-/// The largest file with its form around it.
+/// The size of the largest file plus its form.
 pub(crate) fn largest_body(uumit: &MarketSettings) -> usize {
     let most = usize::try_from(uumit.market.config().files.file_bytes).unwrap_or(usize::MAX);
     most.saturating_add(AROUND)
@@ -138,7 +138,7 @@ pub(super) fn upload<'a>(ask: &'a MarketRequest<'a>) -> MarketFuture<'a, MarketR
         let bare = said.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
         let brought = match bare.as_str() {
             MULTIPART => of_form(said, ask.http.body.clone()).await?,
-            // What programs say who were told nothing.
+            // The default content types of HTTP clients.
             "" | super::FORM => Brought { bytes: ask.http.body.clone(), ..Brought::default() },
             _ => Brought { media_type: Some(said.to_owned()), bytes: ask.http.body.clone(), ..Brought::default() },
         };
@@ -156,7 +156,7 @@ pub(super) fn upload<'a>(ask: &'a MarketRequest<'a>) -> MarketFuture<'a, MarketR
     })
 }
 
-/// What an upload holds.
+/// The parts of an upload.
 #[derive(Default)]
 struct Brought {
     transaction_id: Option<String>,
@@ -165,7 +165,7 @@ struct Brought {
     bytes: Bytes,
 }
 
-/// The file of a form, and what its other fields say.
+/// Reads the file and the other fields of a form.
 async fn of_form(media_type: &str, body: Bytes) -> Result<Brought, Error> {
     let unread = |error: multer::Error| Error::field("body", format!("is not a form: {error}"));
     let boundary = multer::parse_boundary(media_type).map_err(unread)?;
@@ -182,7 +182,7 @@ async fn of_form(media_type: &str, body: Bytes) -> Result<Brought, Error> {
             "file" if has_file => return Err(Error::field("file", "is there twice: send one file at a time")),
             "file" => {
                 has_file = true;
-                // A field says what the file is called, unless another does.
+                // The field `filename` takes precedence over the name of the file part.
                 if brought.filename.is_none() {
                     brought.filename = field.file_name().map(str::to_owned);
                 }
@@ -218,7 +218,7 @@ pub(super) fn download<'a>(ask: &'a MarketRequest<'a>) -> MarketFuture<'a, Marke
             return written(&link(ask, token, &allowed));
         }
         let allowed = ask.market.allowed(token).await.map_err(not_given)?;
-        // A caller that asks only about the file has had none of it.
+        // A response without the bytes does not count as a download.
         let known = facts(&allowed.file);
         if file_response::is_known(&ask.http.head.headers, known.hash) {
             return Ok(MarketReply::Whole(file_response::unchanged(&known)));
@@ -226,7 +226,7 @@ pub(super) fn download<'a>(ask: &'a MarketRequest<'a>) -> MarketFuture<'a, Marke
         if ask.http.head.method == Method::HEAD {
             return Ok(MarketReply::Whole(file_response::head_only(&known)));
         }
-        // Before the download is counted: an answer without room must not use one up.
+        // Reserve memory before the download is counted: a refused response must not use one up.
         let share = room(&ask.server.answers, usize::try_from(allowed.file.len).unwrap_or(usize::MAX))?;
         let (allowed, bytes) = ask.market.download(token).await.map_err(not_given)?;
         let mut response = file_response::whole(ask.http.head, &facts(&allowed.file), with_room(bytes, share));
@@ -250,7 +250,8 @@ fn not_given(not_given: NotGiven) -> Error {
     }
 }
 
-/// Whether a page of another site has led here. The server's own pages may, and those of origins that may call it.
+/// Whether the request comes from a page of another site. The server's own pages and the permitted CORS origins are not
+/// foreign.
 fn is_foreign(ask: &MarketRequest<'_>) -> bool {
     let headers: &HeaderMap = &ask.http.head.headers;
     let Some(from) = headers.get(REFERER).filter(|from| !from.is_empty()) else { return false };

@@ -1,4 +1,4 @@
-//! The ways in: logins, and devices that ask for a key. The page where a person lets a device in is here, too.
+//! Logins and device authorization: `/auth`, with the page where a person approves a device.
 
 use crate::service::{DeviceApproval, DeviceState, LoginTokens};
 use http::StatusCode;
@@ -151,7 +151,7 @@ pub(super) fn login<'a>(ask: &'a MarketRequest<'a>, body: Login) -> MarketFuture
     })
 }
 
-/// The access token that a person shows.
+/// The access token of the request.
 fn shown<'a>(ask: &'a MarketRequest<'a>) -> Result<&'a str, Error> {
     let shown = credentials(&ask.http.head.headers).bearer.filter(|token| !token.is_empty());
     shown.ok_or_else(|| crate::service::Error::from(crate::service::NotKnown::Missing).into())
@@ -226,12 +226,12 @@ pub(super) fn approve_data<'a>(ask: &'a MarketRequest<'a>, body: DeviceAnswer) -
     })
 }
 
-/// What a person sees who lets a device in.
+/// The page where a person approves a device.
 pub(super) fn page<'a>(_: &'a MarketRequest<'a>) -> MarketFuture<'a, Response> {
     Box::pin(async { Ok(page_of(StatusCode::OK, None, true)) })
 }
 
-/// The page again, with what has come of it.
+/// The page with the result of the approval.
 pub(super) async fn approve_page(ask: &MarketRequest<'_>, body: Result<DeviceAnswer, Error>) -> Response {
     let done = match body {
         Ok(body) => approve_data(ask, body).await,

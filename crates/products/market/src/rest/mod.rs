@@ -1,6 +1,6 @@
-//! The market's REST: `/api/v1`. One [`routes`] of routes is what is answered and what the OpenAPI document says.
+//! The market's REST API: `/api/v1`. The table of [`routes`] defines both the handlers and the OpenAPI document.
 //!
-//! Every answer is an envelope, `{code, message, data, timestamp}`; clients branch on `code`, where 0 is success.
+//! Every response is an envelope, `{code, message, data, timestamp}`; clients branch on `code`, where 0 is success.
 
 mod capabilities;
 mod demands;
@@ -20,7 +20,7 @@ mod wallet;
 
 use std::sync::Arc;
 
-use crate::service::{Credentials, Error as Refused, NotKnown, Once, Paged};
+use crate::service::{Credentials, Error as ServiceError, NotKnown, Once, Paged};
 use bytes::Bytes;
 use dialects::framing::query;
 use http::header::CONTENT_TYPE;
@@ -45,10 +45,10 @@ use web::body::Response;
 use web::response::{Rejection, private_json};
 
 const FORM: &str = "application/x-www-form-urlencoded";
-/// Of an idempotency key.
+/// Maximum length of an idempotency key.
 const MAX_KEY: usize = 255;
 
-/// `below` is what follows `/api/v1`.
+/// Answers a request. `below` is the path after `/api/v1`.
 pub(crate) async fn answer(
     server: &Arc<Server>,
     below: &str,
@@ -68,7 +68,7 @@ pub(crate) async fn answer(
     }
 }
 
-/// Whether the table says that a request may be refused so. What is at no route is in no document.
+/// Whether the route documents this error code. Paths without a route are not documented.
 fn is_documented(head: &request::Parts, below: &str, code: MarketCode) -> bool {
     routes::find(&head.method, below).map_or(true, |(route, _)| route.refusals().contains(&code))
 }
@@ -97,7 +97,7 @@ async fn call(
     let caller = match caller {
         Ok(caller) => caller,
         Err(refused) => {
-            if let (Some(throttle), Refused::Who(NotKnown::Key | NotKnown::Token)) = (&server.throttle, &refused) {
+            if let (Some(throttle), ServiceError::Who(NotKnown::Key | NotKnown::Token)) = (&server.throttle, &refused) {
                 throttle.failed(log.address)?;
             }
             return Err(refused.into());
@@ -114,7 +114,7 @@ async fn call(
     (route.go)(&ask, &text).await
 }
 
-/// Credentials in the headers. A value that is not text, and a token of another scheme, are shown and unknown.
+/// Credentials in the headers. A value that is not text, or a token of another scheme, counts as an unknown credential.
 fn credentials(headers: &HeaderMap) -> Credentials<'_> {
     let bearer = Authorization::of(headers).map(|authorization| {
         let is_bearer = |one: &Authorization<'_>| one.scheme == AuthScheme::Bearer;
@@ -165,14 +165,14 @@ fn of_form(body: &[u8]) -> Result<String, Error> {
     Ok(Value::Object(members).to_string())
 }
 
-/// The caller's promise: by header, or as a member of the body.
+/// The idempotency key of the header or of the body.
 fn once(route: &MarketRoute, head: &request::Parts, below: &str, text: &str) -> Result<Option<Once>, Error> {
     if !route.keyed {
         return Ok(None);
     }
     let wrong = || Error::field("idempotency_key", format!("must have 1 to {MAX_KEY} printable characters"));
     let header = idempotency_key(&head.headers).transpose().map_err(|_| wrong())?.map(str::to_owned);
-    // A body in which it cannot be read is refused with all that is wrong with it, later.
+    // A malformed body is refused later, with all its errors.
     let member = serde_json::from_str::<KeyedBody>(text).ok().and_then(|keyed| keyed.idempotency_key);
     let key = match (header, member) {
         (Some(header), Some(member)) if header != member => {
@@ -239,10 +239,10 @@ impl<T> Page<T> {
     }
 }
 
-/// What must hold no control characters, since it goes into names.
+/// Refuses texts with control characters, since they become parts of keys.
 fn printable(field: &'static str, text: Option<&str>) -> Result<(), Error> {
     match text {
-        Some(text) if text.is_empty() || text.chars().any(char::is_control) => Err(Refused::from(
+        Some(text) if text.is_empty() || text.chars().any(char::is_control) => Err(ServiceError::from(
             market_rules::FieldError::new(field, "must have printable characters only, at least one"),
         )
         .into()),

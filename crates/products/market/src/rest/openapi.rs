@@ -1,4 +1,4 @@
-//! The OpenAPI document, made of the routes and of the very types that are read and written.
+//! The OpenAPI document, generated from the routes and the types that they read and write.
 
 use std::sync::LazyLock;
 
@@ -13,7 +13,7 @@ use web::body::Response;
 use web::openapi::{QueryParam, Schemas, operation_id, path_of, path_params, schema_of};
 use web::response::json;
 
-/// All but where the server is.
+/// The document without the server's address.
 static DOCUMENT: LazyLock<Value> = LazyLock::new(document);
 
 pub(super) fn show<'a>(ask: &'a MarketRequest<'a>) -> MarketFuture<'a, Response> {
@@ -118,7 +118,7 @@ fn operation(route: &MarketRoute, schemas: &mut Schemas, refused: &Value) -> Val
     operation
 }
 
-/// The id of a transaction, however it is spelled.
+/// The pattern of a transaction's id in all its spellings.
 const ID: &str = "^(task_|tx_)?[0-7][0-9a-hjkmnp-tv-z]{25}$";
 
 fn responses(route: &MarketRoute, schemas: &mut Schemas, refused: &Value) -> Value {
@@ -151,7 +151,7 @@ fn responses(route: &MarketRoute, schemas: &mut Schemas, refused: &Value) -> Val
         }
         ResponseSchema::Json(schema) => Some(json!({ "application/json": { "schema": schemas.written(schema) } })),
         ResponseSchema::Html => Some(html.clone()),
-        // The schema is that of one event, as readers of streams take it.
+        // The schema describes one event.
         ResponseSchema::Events(schema) => Some(json!({ "text/event-stream": {
             "schema": {
                 "type": "object",
@@ -192,7 +192,7 @@ fn responses(route: &MarketRoute, schemas: &mut Schemas, refused: &Value) -> Val
     Value::Object(responses)
 }
 
-/// What the codes of a status mean.
+/// The description of an HTTP status by its codes.
 fn words(codes: &[MarketCode], status: u16) -> String {
     let meanings = codes.iter().filter(|code| code.status == status).map(|code| {
         let meaning = match *code {

@@ -1,4 +1,4 @@
-//! The document: whole, and true to the table.
+//! The OpenAPI document is complete and agrees with the routes.
 
 use std::collections::{BTreeMap, HashSet};
 

@@ -1,4 +1,4 @@
-//! What the market tells of itself, and what sellers have earned: categories, prices, income; and many drafts at once.
+//! Figures of the market and of sellers: categories, prices, income; and batches of drafts.
 
 use crate::service::{Anomaly, Income, Once};
 use market_rules::Ut;
@@ -13,7 +13,7 @@ use super::routes::{KeyedBody, MarketFuture, MarketRequest};
 use super::{Page, names};
 use web::openapi::{ParamKind, QueryParam};
 
-/// Drafts that are taken at once.
+/// Maximum number of drafts in a batch.
 const MOST: usize = 50;
 
 pub(super) const SUGGESTION: [QueryParam; 2] = [
@@ -165,7 +165,7 @@ pub(super) fn batch<'a>(ask: &'a MarketRequest<'a>, body: Batch) -> MarketFuture
         }
         let mut done = BatchDone { items: Vec::with_capacity(body.items.len()), succeeded: 0, failed: 0 };
         for (n, item) in body.items.into_iter().enumerate() {
-            // Each has a promise of its own: a repeat makes what is missing, and nothing twice.
+            // Each draft has its own idempotency key: a repeat creates only the missing ones.
             let once = ask.once.clone().map(|once| Once { key: format!("{}#{n}", once.key), ..once });
             let made = match item.try_into() {
                 Ok(draft) => ask.market.offer(ask.caller()?, draft, None, once).await.map_err(Error::from),
@@ -178,7 +178,7 @@ pub(super) fn batch<'a>(ask: &'a MarketRequest<'a>, body: Batch) -> MarketFuture
                 }
                 Err(refusal) => {
                     done.failed += 1;
-                    // Trouble of the server's own is nobody's draft's fault.
+                    // A server error fails the whole batch.
                     if refusal.code.status >= 500 {
                         return Err(refusal);
                     }
@@ -280,7 +280,7 @@ pub(super) fn of_one<'a>(ask: &'a MarketRequest<'a>, _: KeyedBody) -> MarketFutu
         let earned = ask.market.income(caller).await?.remove(&id);
         let earned = match earned {
             Some(earned) => earned,
-            // Nothing yet; but it must be one of the caller's.
+            // No sales yet; but the capability must be one of the caller's.
             None => {
                 let one = ask.market.capability(Some(caller), &id).await?;
                 if one.owner != caller.user {

@@ -1,6 +1,6 @@
 //! Purchases: `/transactions`.
 
-use crate::service::{MarketCaller, NamedFile, OrderRequest as Wish};
+use crate::service::{MarketCaller, NamedFile, OrderRequest};
 use market_rules::transaction::{Deliverable, Role, Status, TransactionAction};
 use market_rules::{Actor, Transaction, TransactionId};
 use model::{ContextId, Json};
@@ -222,7 +222,7 @@ impl From<&Deliverable> for ShownFile {
     }
 }
 
-/// The transaction of the path. What cannot be an id names none.
+/// The transaction id of the path. A malformed id is reported as unknown.
 fn id(ask: &MarketRequest<'_>) -> Result<TransactionId, Error> {
     let named = ask.http.id();
     named.parse().map_err(|_| crate::service::Error::Unknown(crate::service::MarketEntity::Transaction).into())
@@ -244,7 +244,7 @@ pub(super) fn create<'a>(ask: &'a MarketRequest<'a>, body: NewTransaction) -> Ma
         printable("capability_id", Some(&body.capability_id))?;
         printable("context_id", body.context_id.as_deref())?;
         printable("demand_id", body.demand_id.as_deref())?;
-        let wish = Wish {
+        let wish = OrderRequest {
             capability: body.capability_id.as_str().into(),
             booked_hours: body.booked_hours,
             context: body.context_id.as_deref().map(ContextId::from),
@@ -308,7 +308,7 @@ pub(super) fn deliver<'a>(ask: &'a MarketRequest<'a>, body: Delivery) -> MarketF
         let id = id(ask)?;
         let mut deliverables = Vec::new();
         if !body.deliverables.is_empty() {
-            // Only whoever may see it is told which files it has.
+            // Only the parties may learn which files the purchase has.
             ask.market.transaction(&ask.caller()?.actor(), id).await?;
             deliverables = ask.market.named_files(id, files(body.deliverables)).await?;
         }

@@ -1,4 +1,4 @@
-//! What something would cost: `/capability-runtime/quote`.
+//! Quotes: `/capability-runtime/quote`.
 
 use market_rules::autonomy::Risk;
 use schemars::JsonSchema;
@@ -49,7 +49,7 @@ struct Asked {
     next_step: &'static str,
 }
 
-/// A token is in no log.
+/// Logs do not show the token.
 impl std::fmt::Debug for Asked {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Asked({})", self.human_summary)

@@ -1,4 +1,4 @@
-//! The routes, once: what is answered and what the OpenAPI document says both come from this table.
+//! The table of routes, from which both the handlers and the OpenAPI document are taken.
 
 mod rows;
 
@@ -22,19 +22,19 @@ use web::routes::{NoRoute, RouteRow, RouteTable};
 
 pub(super) use rows::ROUTES;
 
-/// A request that was admitted: its path, query and key are read.
+/// An admitted request with its parsed path, query and idempotency key.
 pub(super) struct MarketRequest<'a> {
     pub(super) server: &'a Arc<Server>,
     pub(super) market: &'a Market,
     pub(super) http: RequestContext<'a>,
     pub(super) caller: Option<MarketCaller>,
     pub(super) once: Option<Once>,
-    /// The body came as a form, from a person's browser.
+    /// The body is a form from a browser.
     pub(super) by_form: bool,
 }
 
 impl MarketRequest<'_> {
-    /// Who asks. A route that needs one has one.
+    /// The caller. Present on routes with [`RouteAccess::Caller`].
     pub(super) fn caller(&self) -> Result<&MarketCaller, Error> {
         self.caller.as_ref().ok_or_else(|| crate::service::Error::from(crate::service::NotKnown::Missing).into())
     }
@@ -53,7 +53,7 @@ impl MarketRequest<'_> {
 }
 
 const PAGE_SIZE: u32 = 20;
-/// Further than anybody turns pages; a bound on what is passed over.
+/// Maximum page number, which bounds the number of skipped rows.
 const MOST_PAGES: u32 = 10_000;
 
 pub(super) const PAGES: [QueryParam; 2] = [
@@ -69,45 +69,45 @@ pub(super) const PAGES: [QueryParam; 2] = [
     },
 ];
 
-/// Who may call.
+/// The callers that a route admits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum RouteAccess {
     Anyone,
-    /// Anyone; but whoever shows a credential shows a good one, and may see more.
+    /// Anonymous or authenticated callers. A credential must be valid, and may show more.
     Either,
     Caller,
 }
 
-/// What a route answers.
+/// The schema of a route's response.
 #[derive(Clone, Copy)]
 pub(super) enum ResponseSchema {
-    /// As `data` in the envelope.
+    /// `data` of the envelope.
     Data(SchemaOf),
     /// A document of its own.
     Json(SchemaOf),
     Html,
-    /// Server-sent events that can be resumed; the schema is that of the data of those that have an id.
+    /// Resumable server-sent events; the schema describes the data of events with an id.
     Events(SchemaOf),
-    /// As `data` in the envelope, or as a page to whoever sent a form.
+    /// `data` of the envelope, or a page if the request was a form.
     DataOrHtml(SchemaOf),
-    /// A file, or as `data` in the envelope what is told of it.
+    /// A file, or its metadata as `data` of the envelope.
     Bytes(SchemaOf),
-    /// Never anything but a refusal.
+    /// Always an error.
     Nothing,
 }
 
-/// What a route takes.
+/// The schema of a route's body.
 #[derive(Clone, Copy)]
 pub(super) struct RequestSchema {
     pub(super) schema: SchemaOf,
-    /// It cannot be left out.
+    /// The body is required.
     pub(super) required: bool,
     pub(super) form: bool,
-    /// It is a file, of any type, and no JSON.
+    /// The body is a file of any type, not JSON.
     pub(super) bytes: bool,
 }
 
-/// What a handler has: data to be put into the envelope, or the whole answer.
+/// A handler's result: data for the envelope, or a whole response.
 pub(super) enum MarketReply {
     Data(Vec<u8>),
     Whole(Response),
@@ -125,9 +125,9 @@ pub(super) struct MarketRoute {
     pub(super) query: Vec<QueryParam>,
     pub(super) takes: Option<RequestSchema>,
     pub(super) gives: ResponseSchema,
-    /// What it is refused with, besides what any such route is.
+    /// Error codes beside those that all such routes have.
     pub(super) codes: Vec<MarketCode>,
-    /// It changes something: a repeat can be told by its key.
+    /// The route changes something and accepts an idempotency key.
     pub(super) keyed: bool,
     pub(super) go: Go,
 }
@@ -157,7 +157,7 @@ pub(super) fn written<D: Serialize>(data: &D) -> Result<MarketReply, Error> {
     })
 }
 
-/// Bodies are read into `B`, answers written from `D`: the document is made of the same two types.
+/// A handler that reads `B` and writes `D`; the document uses the same two types.
 fn by<B, D>(go: for<'a> fn(&'a MarketRequest<'a>, B) -> MarketFuture<'a, D>) -> Go
 where
     B: DeserializeOwned + Send + 'static,
@@ -184,7 +184,7 @@ fn get<D: Serialize + JsonSchema + Send + 'static>(
     route(Method::GET, path, summary, ResponseSchema::Data(schema_of::<D>), by::<KeyedBody, D>(go))
 }
 
-/// A route that does something.
+/// A route that changes something.
 fn act<B, D>(
     verb: Method,
     path: &'static str,
@@ -196,7 +196,7 @@ where
     D: Serialize + JsonSchema + Send + 'static,
 {
     let mut route = route(verb, path, summary, ResponseSchema::Data(schema_of::<D>), by::<B, D>(go));
-    // What a DELETE would say in a body is lost on the way too often.
+    // DELETE takes no body: intermediaries often drop it.
     route.takes = (route.verb != Method::DELETE).then_some(RequestSchema {
         schema: schema_of::<B>,
         required: false,
@@ -206,7 +206,7 @@ where
     route
 }
 
-/// What answers in a way of its own.
+/// A public route that builds its own response.
 fn whole(
     path: &'static str,
     summary: &'static str,
@@ -217,7 +217,7 @@ fn whole(
     MarketRoute { who: RouteAccess::Anyone, ..route(Method::GET, path, summary, gives, go) }
 }
 
-/// What reads and answers in a way of its own.
+/// A route that reads its own body and builds its own reply.
 fn freely(
     verb: Method,
     path: &'static str,
@@ -244,7 +244,7 @@ impl MarketRoute {
         }
         self
     }
-    /// It changes nothing, whatever its verb.
+    /// The route changes nothing, although its method is not GET.
     fn only_asks(mut self) -> MarketRoute {
         self.keyed = false;
         self
@@ -258,7 +258,7 @@ impl MarketRoute {
         self
     }
 
-    /// Everything it may be refused with, by status.
+    /// All error codes of the route, by status.
     pub(super) fn refusals(&self) -> Vec<MarketCode> {
         let mut all = vec![MarketCode::QUOTA, MarketCode::BROKEN, MarketCode::AWAY];
         match self.who {
@@ -270,18 +270,18 @@ impl MarketRoute {
         if self.takes.is_some() {
             all.extend([MarketCode::BAD, MarketCode::LARGE, MarketCode::MEDIA]);
         }
-        // A query or a length that cannot be read.
+        // Unreadable parameters of the query.
         if !self.query.is_empty() {
             all.push(MarketCode::BAD);
         }
         if self.keyed && self.who == RouteAccess::Caller {
             all.push(MarketCode::EXISTS);
         }
-        // What a path names may be too long for anything.
+        // Overlong ids in the path are unknown.
         if self.path.contains('{') {
             all.push(MarketCode::MISSING);
         }
-        // A body where none belongs is read all the same, and may be too large.
+        // A superfluous body is read as well, and may be too large.
         all.push(MarketCode::LARGE);
         all.push(MarketCode::BAD);
         all.extend(&self.codes);
@@ -309,7 +309,7 @@ pub(super) fn find<'a>(verb: &Method, path: &'a str) -> Result<(&'static MarketR
         NoRoute::Path => nothing(),
         NoRoute::Method { allow } => Error::method(allow),
     })?;
-    // No id is longer, or has control characters.
+    // Ids are not longer and have no control characters.
     if named.iter().any(|one| one.chars().count() > 200 || one.chars().any(char::is_control)) {
         return Err(nothing());
     }

@@ -1,4 +1,4 @@
-//! The table itself: each path means one thing, and everything is documented.
+//! Tests of the route table: paths do not overlap, and every route is documented.
 
 use std::collections::HashSet;
 
@@ -28,7 +28,7 @@ fn every_route_is_whole() {
     }
 }
 
-/// A route with what its path names, or a status and what is allowed.
+/// The route with its path parameters, or the error status and the allowed methods.
 type Found = Result<(&'static str, Vec<String>), (u16, Option<String>)>;
 
 fn found(verb: &str, path: &str) -> Found {
@@ -67,7 +67,7 @@ fn a_query_is_read_or_refused() {
     }
 }
 
-/// Routes are found by it.
+/// Routes are found by their first segment.
 #[test]
 fn every_route_says_its_first_segment() {
     for route in ROUTES.iter() {

@@ -1,4 +1,4 @@
-//! What is not here, said in words; and where everything else is.
+//! Routes that are not implemented, and the discovery document.
 
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! What users have: `/wallet`.
+//! Wallets and statements: `/wallet`.
 
 use crate::service::StatementLine;
 use market_rules::LineKind;

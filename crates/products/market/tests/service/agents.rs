@@ -25,7 +25,7 @@ fn piece(key: &str, name: Option<&str>, parts: Vec<Part>) -> AgentEvent {
     })
 }
 
-/// Does what it is told in words.
+/// An agent that follows the instructions of its message.
 fn worker(seen: &Seen) -> Arc<dyn model::ports::agent::Agent> {
     let seen = seen.clone();
     acting("worker", Restart::Fail, move |turn: Turn| {
@@ -169,13 +169,13 @@ async fn what_an_agent_does_not_do_is_paid_back() {
             assert_eq!(row.reason.as_deref(), Some(reason));
             assert_eq!((balance(&fair, "b").await, frozen(&fair, "b").await), (1_000_000, 0));
         }
-        // An agent that was taken away.
+        // An agent that was removed.
         let gone = fair.sells("s", "gone", offer(Served::Agent("nobody".into()))).await;
         let row = fair.order("b", &gone).await.unwrap();
         fair.act("b", row.id, TransactionAction::Freeze).await.unwrap();
         let row = fair.comes_to(row.id, Status::Failed).await;
         assert_eq!(row.reason.as_deref(), Some("the agent nobody that serves this is no longer here"));
-        // The agent's question does not wait for ever.
+        // A turn that asks for input fails the purchase.
         until(async || {
             let states = fair.engine().health().await.unwrap().states;
             !states.iter().any(|(state, count)| *state == State::InputRequired && *count > 0)
@@ -186,7 +186,7 @@ async fn what_an_agent_does_not_do_is_paid_back() {
     .await;
 }
 
-/// It ends otherwise while its agent is at work: the agent is stopped.
+/// The purchase ends while its agent works: the agent is stopped.
 #[tokio::test]
 async fn an_agent_whose_purchase_is_over_is_stopped() {
     on_both_stores(async |mut house| {

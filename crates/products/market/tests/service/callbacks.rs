@@ -91,7 +91,7 @@ async fn an_endpoint_that_says_no_is_believed() {
     .await;
 }
 
-/// Without the operator's leave nothing on this machine is called.
+/// Private addresses are not called unless the operator permits it.
 #[tokio::test(start_paused = true)]
 async fn a_private_address_is_not_called() {
     let post = Post::open(vec![(200, json!({"success": true}).to_string())]).await;
@@ -147,7 +147,7 @@ async fn an_endpoint_that_is_down_for_too_long_has_not_delivered() {
     adds_up(&fair).await;
 }
 
-/// A seller that takes its time is told once, and acts for itself.
+/// The seller of an asynchronous capability is notified once and acts through REST.
 #[tokio::test(start_paused = true)]
 async fn a_seller_that_takes_its_time_is_told_and_acts_through_rest() {
     let phone = Phone::new(|before, _| if before == 0 { Phone::says(502, "") } else { Phone::says(200, "thanks") });

@@ -83,7 +83,7 @@ async fn an_order_without_money_has_no_deadline() {
     assert_eq!(fair.row(row.id).await, row);
 }
 
-/// A person who has said beforehand what it accepts.
+/// A person who accepts purchases in advance.
 #[tokio::test(start_paused = true)]
 async fn a_seller_that_agreed_beforehand_is_accepted_for() {
     let fair = House::paused(MarketConfig::default(), None).await;
@@ -162,7 +162,7 @@ async fn parties_who_act_alone_leave_room_for_others() {
     adds_up(&fair).await;
 }
 
-/// A person's yes comes before the money.
+/// A confirmation comes before the hold.
 #[tokio::test(start_paused = true)]
 async fn a_buyer_who_acts_alone_says_yes_for_its_agent() {
     let fair = House::paused(demo(), None).await;
@@ -181,7 +181,7 @@ async fn a_buyer_who_acts_alone_says_yes_for_its_agent() {
     adds_up(&fair).await;
 }
 
-/// A party that cannot do its step tries again now and then, not all the time.
+/// A party whose step fails retries with a delay.
 #[tokio::test(start_paused = true)]
 async fn a_buyer_who_acts_alone_without_money_waits_for_it() {
     let fair = House::paused(demo(), None).await;
@@ -199,7 +199,7 @@ async fn a_buyer_who_acts_alone_without_money_waits_for_it() {
     adds_up(&fair).await;
 }
 
-/// A purchase that is paid for with money the books know of.
+/// A purchase that is paid from a booked credit.
 async fn paid(fair: &Fair) -> Transaction {
     let ocr = fair.sells("s", "ocr", offer(Served::Person)).await;
     fair.user("b", false).await;
@@ -208,7 +208,7 @@ async fn paid(fair: &Fair) -> Transaction {
     fair.act("b", row.id, TransactionAction::Freeze).await.unwrap()
 }
 
-/// As an older release, or a hand in the database, can have left it.
+/// As an older release, or a manual change of the database, may have left it.
 #[tokio::test(start_paused = true)]
 async fn a_purchase_whose_task_is_gone_is_reported_and_ends_at_its_deadline() {
     let fair = House::paused(MarketConfig::default(), None).await;

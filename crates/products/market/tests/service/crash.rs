@@ -1,4 +1,4 @@
-//! The process dies in the middle; the next one goes on.
+//! The process dies in the middle of a purchase; the next one continues.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::common::{Phone, acting, adds_up, balance, deliver, done, frozen, offer, on_both_stores, purchases, until};
 
-/// Hangs as long as it is told to; counts its turns.
+/// Hangs until it is released; counts its turns.
 fn slow(turns: &Arc<Mutex<u32>>, hangs: bool, restart: Restart) -> Arc<dyn Agent> {
     let turns = turns.clone();
     acting("slow", restart, move |_| {
@@ -86,7 +86,7 @@ async fn a_machine_that_was_to_act_next_does_so_after_a_restart() {
         let ocr = fair.sells("s", "ocr", offer(Served::Agent("slow".into()))).await;
         fair.has("b", 10_000).await;
         let row = fair.order("b", &ocr).await.unwrap();
-        // An operator's process: nothing acts by itself there.
+        // An operator's process takes no automatic steps.
         house.kill().await;
         let fair = {
             let engine = house.fair_offline(vec![slow(&turns, false, Restart::Fail)]).await;
@@ -102,7 +102,7 @@ async fn a_machine_that_was_to_act_next_does_so_after_a_restart() {
     .await;
 }
 
-/// An attempt that was made is not forgotten.
+/// The number of attempts survives a crash.
 #[tokio::test]
 async fn calls_go_on_where_they_were() {
     on_both_stores(async |mut house| {

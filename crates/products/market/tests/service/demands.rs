@@ -26,7 +26,7 @@ fn once(key: &str, print: u8) -> Once {
     Once { key: key.to_owned(), print: [print; 32] }
 }
 
-/// Puts something on the market through its own door, so that it is in all lists.
+/// Puts a capability on the market through the service, so that it is in all lists.
 async fn sells(
     fair: &Fair,
     seller: &str,
@@ -173,7 +173,7 @@ async fn what_fits_best_comes_first_and_always_so() {
     .await;
 }
 
-/// With the order, in its commit; and back again, should nothing come of it.
+/// An order closes the demand in its commit; the demand opens again if the purchase fails.
 #[tokio::test]
 async fn an_order_closes_the_demand_it_is_for() {
     on_both_stores(async |mut house| {
@@ -213,7 +213,7 @@ async fn an_order_closes_the_demand_it_is_for() {
     .await;
 }
 
-/// Of many orders at once, one has it.
+/// Of concurrent orders, one closes the demand.
 #[tokio::test]
 async fn a_demand_is_matched_once() {
     on_both_stores(async |mut house| {

@@ -1,4 +1,4 @@
-//! Files of purchases: kept once, given to whom they belong, as often as was said.
+//! Files of purchases: stored once, and downloaded by the parties within the limits of their tokens.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -94,7 +94,7 @@ async fn a_file_is_kept_once_and_fetched_as_often_as_was_said() {
         assert!(matches!(fair.market.allowed(&granted.token).await, Err(NotGiven::UsedUp(2))));
         assert!(matches!(fair.market.download("dl_guess").await, Err(NotGiven::Unknown)));
 
-        // With its task its bytes are gone.
+        // The bytes are removed with the task.
         let granted = fair.market.grant_access(&buyer, &kept.access_id, 2, 60).await.unwrap();
         fair.engine().store().remove(row.id.0).await.unwrap();
         assert!(matches!(fair.market.download(&granted.token).await, Err(NotGiven::Gone)));
@@ -110,7 +110,7 @@ async fn a_token_is_never_used_more_often_than_it_may_be() {
         let row = fair.accepted(&ocr).await;
         let kept = fair.upload(&row, file("a.pdf", "bytes")).await.unwrap();
         let granted = fair.market.grant_access(&agent_of("s"), &kept.access_id, 20, 60).await.unwrap();
-        // Two that know nothing of each other, as in two processes.
+        // Two markets with separate caches, as in two processes.
         let other =
             market::service::Market::start(fair.engine().clone(), MarketConfig::default(), false).await.unwrap();
         let mut downloads = tokio::task::JoinSet::new();
@@ -188,7 +188,7 @@ async fn how_much_is_kept_is_limited() {
         let (one, other) = (fair.accepted(&ocr).await, fair.accepted(&ocr).await);
         let large = fair.upload(&one, file("a", "eleven byte")).await.unwrap_err();
         assert!(large.to_string().contains("it may have 10 bytes"), "{large}");
-        // At once, so that they meet.
+        // Concurrently, so that they conflict.
         let mut uploads = tokio::task::JoinSet::new();
         for n in 0..6 {
             let (fair, row) = (fair.clone(), one.clone());
@@ -224,7 +224,7 @@ async fn what_an_agent_makes_can_be_fetched() {
                 media_type: Some("image/png".into()),
                 ..Part::new(Content::Raw(bytes))
             };
-            // The same twice is two files, since the agent made two.
+            // Two equal files stay two, since the agent made two.
             let parts = vec![part("a.png", made.clone()), part("b.png", "small".into()), part("b.png", "small".into())];
             let piece = ArtifactChunk { key: "a".into(), parts, ..ArtifactChunk::default() };
             done(vec![AgentEvent::Artifact(piece)], EndState::Completed, "")

@@ -1,4 +1,4 @@
-//! Purchases that a seller's own program comes and asks for.
+//! Purchases that a seller's own program serves.
 
 use std::time::Duration;
 
@@ -58,11 +58,11 @@ async fn a_program_takes_jobs_and_does_them() {
         assert_eq!(act(&fair, waits, delivered()).await.unwrap(), Status::Delivered);
         let no = JobAct::Reject { reason: Some("too busy".into()) };
         assert_eq!(act(&fair, comes, no).await.unwrap(), Status::RejectedBySeller);
-        // Of what is over nothing can be done.
+        // An ended job refuses actions.
         for late in [JobAct::Accept, JobAct::Heartbeat { progress: None }, delivered()] {
             assert!(matches!(act(&fair, comes, late).await, Err(Error::Rule(market_rules::Error::WrongState { .. }))));
         }
-        // Nor of what is another's.
+        // So does a job of another seller.
         let other = fair.market.job_act(&agent_of("x"), waits, JobAct::Accept, None).await;
         assert!(matches!(other, Err(Error::Rule(market_rules::Error::NotParty))), "{other:?}");
         let buyer =
@@ -97,7 +97,7 @@ async fn a_program_that_comes_again_goes_on_where_it_was() {
         }
         assert!(!told.iter().any(|(id, _)| *id == three || *id == one), "{told:?}");
         drop(jobs);
-        // One that knows nothing is told of all that is to be done, begun or not.
+        // A new stream gets all open jobs, accepted or not.
         let mut jobs = opened(&fair, None).await;
         let mut all = Vec::new();
         for _ in 0..4 {

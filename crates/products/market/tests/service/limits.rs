@@ -1,4 +1,4 @@
-//! However many come at once, a limit is a limit: of sales, demands and tokens, in one process and in several.
+//! Limits of sales, demands and tokens hold under concurrency, in one process and in several.
 
 use std::collections::BTreeMap;
 
@@ -43,18 +43,18 @@ impl Limit {
     }
 }
 
-/// Who comes for it.
+/// The buyers of a test.
 #[derive(Clone, Copy, Debug)]
 enum Crowd {
     Persons,
     Agents,
-    /// One person, in a hurry.
+    /// One person with concurrent orders.
     One,
     /// Each request twice, with a key.
     Twice,
 }
 
-/// All of them order at once, at any of these processes.
+/// All buyers order concurrently, spread over these processes.
 async fn rush(fairs: &[Fair], capability: &CapabilityId, crowd: Crowd) -> Vec<Transaction> {
     let mut orders = JoinSet::new();
     for n in 0..BUYERS {
@@ -92,7 +92,7 @@ async fn no_more_than_the_limit(fairs: &[Fair]) {
             let sold = rush(fairs, &capability, crowd).await;
             let (fullest, most) = limit.fullest(&sold);
             assert_eq!(fullest, most, "{limit:?} {crowd:?}: {} sold", sold.len());
-            // A sale that comes to nothing stays counted.
+            // A cancelled sale stays counted.
             fairs[0].act(sold[0].buyer.as_str(), sold[0].id, TransactionAction::Cancel).await.unwrap();
             let again = rush(fairs, &capability, crowd).await;
             let all: BTreeMap<_, _> = sold.into_iter().chain(again).map(|row| (row.id, row)).collect();

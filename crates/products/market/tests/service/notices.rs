@@ -1,4 +1,4 @@
-//! External agents, and webhooks that arrive.
+//! External agents and their webhooks.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ fn body(letter: &CallbackRequest) -> Value {
     serde_json::from_slice(&letter.body).unwrap()
 }
 
-/// Event ids that were told, by agent, in no order.
+/// Ids of delivered events by agent, unordered.
 fn told(phone: &Phone) -> Vec<(String, String)> {
     let calls = phone.calls.lock();
     let mut told: Vec<_> = calls
@@ -168,7 +168,7 @@ async fn sellers_hear_of_what_becomes_of_their_capabilities() {
     .await;
 }
 
-/// Between the commit and the call, and between the call and its note: what happened is told all the same.
+/// A crash between commit and delivery, or between delivery and its record, loses no notice.
 #[tokio::test]
 async fn a_webhook_is_told_by_the_next_process() {
     on_both_stores(async |mut house| {
@@ -217,7 +217,7 @@ async fn what_is_refused_is_not_told() {
     .await;
 }
 
-/// However many processes look, one delivers.
+/// With several processes, one delivers each notice.
 #[tokio::test]
 async fn of_many_processes_one_delivers() {
     let mut house = House::memory();
@@ -240,7 +240,7 @@ async fn of_many_processes_one_delivers() {
     assert_eq!((all.len(), different.len()), (40, 40));
 }
 
-/// Fifteen times, with longer and longer pauses; then it is lost, seen as such, and can be had again.
+/// Fifteen attempts with growing delays; then the notice is lost, shown as lost, and can be redelivered.
 #[tokio::test(start_paused = true)]
 async fn what_is_never_taken_is_lost_in_the_open() {
     let phone = Phone::new(|before, _| match before {
@@ -254,7 +254,7 @@ async fn what_is_never_taken_is_lost_in_the_open() {
     let agent = watches(&fair, "s", &[Event::TransactionCreated]).await;
     let row = fair.order("b", &ocr).await.unwrap();
     let lost = async || fair.market.deliveries(&agent).await.unwrap();
-    // Looking all the time would make these hours long.
+    // A short interval would make these hours of paused time slow.
     until_by(std::time::Duration::from_secs(60), async || lost().await.lost == 1).await;
     let pauses: Vec<u64> = {
         let calls = phone.calls.lock();
@@ -281,7 +281,7 @@ async fn what_is_never_taken_is_lost_in_the_open() {
     assert!(matches!(refused, Error::Unknown(MarketEntity::External)), "{refused}");
 }
 
-/// Of what happens while too much waits for it, an agent does not hear; the purchase goes on.
+/// Events above the limit of pending notices are dropped; the purchase goes on.
 #[tokio::test]
 async fn so_many_wait_and_no_more() {
     let mut house = House::memory();
@@ -297,7 +297,7 @@ async fn so_many_wait_and_no_more() {
     assert_eq!(fair.market.deliveries(&agent).await.unwrap().waiting, 1_000);
 }
 
-/// A bound on what is kept as lost, and an end to that.
+/// Lost notices are limited in number and expire.
 #[tokio::test(start_paused = true)]
 async fn nothing_piles_up() {
     let phone = Phone::new(|_, _| Phone::says(410, ""));
@@ -377,7 +377,7 @@ async fn an_external_agent_is_its_owners_alone_and_its_secret_nobodys() {
         let shown = market.webhook(&moved).unwrap();
         assert_eq!((shown.url.as_deref(), shown.events.len()), (Some("https://other.example.com"), 1));
 
-        // Neither where nor with what is in the store for anybody to read, nor in what is remembered of requests.
+        // Neither the address nor the secret is readable in the store or in stored results of requests.
         let store = fair.engine().store();
         for (kind, key) in
             [("market/external", format!("default\u{1f}{}", made.id)), ("market/hooks", "default\u{1f}s".into())]
@@ -427,7 +427,7 @@ async fn an_external_agent_is_its_owners_alone_and_its_secret_nobodys() {
     .await;
 }
 
-/// Where nothing seals, no secret is taken.
+/// Without a seal, secrets are refused.
 #[tokio::test]
 async fn without_a_seal_there_are_no_webhooks() {
     let mut house = House::memory();

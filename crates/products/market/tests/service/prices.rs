@@ -1,4 +1,4 @@
-//! Agents with a price: what callers pay, what sellers and the platform get, what budgets allow, and that it all adds up.
+//! Agents with a price: costs of callers, income of sellers and the platform, budgets, and a consistent ledger.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ fn priced(agent: Arc<dyn Agent>, price: Price, seller: Option<&str>, budgets: Bu
     Arc::new(BilledAgent::new(agent, price, seller.map(UserId::from), terms(budgets)))
 }
 
-/// Does what the message says; a number is so many tokens read, and twice as many written.
+/// An agent that follows its message; a number is the count of input tokens, with twice as many output tokens.
 fn worker(restart: Restart) -> Arc<dyn Agent> {
     acting("worker", restart, |turn| match turn.messages[0].message.text().as_str() {
         "hang" => futures_util::stream::pending().boxed(),
@@ -98,7 +98,7 @@ async fn commission(fair: &Fair) -> i64 {
     fair.engine().store().balances(vec![account.into()]).await.unwrap()[0]
 }
 
-/// Clean, with so many turns that run.
+/// The check is clean and reports this number of running turns.
 async fn agrees(fair: &Fair, turns: u64) {
     let report = fair.market.verify().await.unwrap();
     assert_eq!(report.words().collect::<Vec<_>>(), [""; 0]);
@@ -150,7 +150,7 @@ async fn what_is_metered_is_settled_by_what_was_used_and_the_rest_goes_back() {
             // 0.01 and 0.05 for a thousand and two thousand, exactly.
             ("1000", 16, State::Completed),
             ("1001", 17, State::Completed),
-            // More than was set aside is not taken.
+            // The cost is limited to the held amount.
             ("900000", 200, State::Completed),
             ("fail", 6, State::Failed),
         ] {
@@ -193,7 +193,7 @@ async fn a_task_is_paid_for_once_and_each_of_its_turns() {
         let task =
             ask(&fair, "alice", "worker", Send { task: Some(task.id.to_string()), ..say("forge") }).await.unwrap();
         assert_eq!(receipt(&task)["total"], json!({"amount": "2", "currency": "UT", "turns": 2}));
-        // A task for its price alone goes on for nothing.
+        // Further turns of a task priced per task are free.
         fair.engine().set_agents(vec![priced(worker(Restart::Fail), flat("1", "0"), None, Budgets::default())]);
         let task = ask(&fair, "alice", "worker", say("ask")).await.unwrap();
         let task = ask(&fair, "alice", "worker", Send { task: Some(task.id.to_string()), ..say("1") }).await.unwrap();
@@ -240,7 +240,7 @@ async fn who_cannot_pay_is_told_what_it_takes() {
     let fault = fair.engine().send(&of("elsewhere", "alice"), say("hi")).await.unwrap_err();
     assert_eq!(fault.kind, Kind::Forbidden);
     assert_eq!(fair.engine().health().await.unwrap().tasks, 0);
-    // A caller by token has a name that is no user's id; what it is told is the id to open.
+    // The name of a caller by token is no user id; the error names the id to open.
     let token = of("default", "jwt:idp.example/x#ann~1\u{1f}");
     let fault = fair.engine().send(&token, say("hi")).await.unwrap_err();
     let id = facts(&fault)["payer"].as_str().unwrap().to_owned();
@@ -367,7 +367,7 @@ async fn a_purchase_that_an_agent_with_a_price_serves_is_paid_for_by_its_seller(
         let id = buys().await;
         fair.comes_to(id, Status::Delivered).await;
         assert_eq!(balance(&fair, "s").await, 1_000);
-        // A second one is more than the seller has: the buyer has its money back.
+        // A second one exceeds the seller's balance: the buyer is refunded.
         let short = buys().await;
         let row = fair.comes_to(short, Status::Failed).await;
         assert!(format!("{row:?}").contains("insufficient balance"), "{row:?}");
@@ -417,13 +417,13 @@ async fn the_check_finds_what_is_set_aside_for_nothing_and_what_is_not_set_aside
     change(RecordChange::Remove { kind: kind.clone(), key: key.clone(), expect: Expect::Any }).await;
     says("it runs, and what was set aside for it is not there").await;
     says("neither hold nor payment is there").await;
-    // It is there and says something else.
+    // The hold exists with other facts.
     change(put(&text.replace("\"amount\":100", "\"amount\":90"))).await;
     says("what is set aside for it is not what its log says").await;
     says("its hold is not what its entry says").await;
     change(put("\u{1}nonsense")).await;
     says("cannot be read").await;
-    // The turn is over, and it is still there.
+    // The turn has ended, and the hold still exists.
     change(RecordChange::Remove { kind: kind.clone(), key: key.clone(), expect: Expect::Any }).await;
     change(put(&text)).await;
     agrees(&fair, 1).await;
@@ -435,7 +435,7 @@ async fn the_check_finds_what_is_set_aside_for_nothing_and_what_is_not_set_aside
     says("it was paid for, and its money is still set aside").await;
 }
 
-/// A small generator, so that a case that fails can be had again.
+/// A small seeded generator, so that failures can be reproduced.
 struct Dice(u64);
 
 impl Dice {
@@ -478,7 +478,7 @@ async fn customer(engine: Engine, seed: u64, orders: u64) {
     }
 }
 
-/// Many callers, few purses, one budget: it is never overspent, and in the end not a hundredth is missing.
+/// Many callers, few wallets, one budget: it is never exceeded, and the ledger is consistent at the end.
 async fn many(fair: &Fair, people: u64, orders: u64) {
     for n in 0..6 {
         rich(fair, &format!("u{n}"), &(5 * (n + 1)).to_string()).await;

@@ -1,4 +1,4 @@
-//! Buying from a person, step by step, and everything that stands in the way of it.
+//! Purchases from a person, step by step, and all refusals.
 
 use std::collections::HashSet;
 
@@ -72,7 +72,7 @@ async fn who_has_too_little_buys_nothing() {
         let short = |available| market_rules::Error::Insufficient { needed: ut(120), available };
         assert_eq!(rule(fair.order("b", &ocr).await.unwrap_err()), short(ut(0)));
         fair.has("b", 200).await;
-        // Both orders are good for themselves; the money is there for one.
+        // Each order is valid; the balance covers one of them.
         let (one, two) = (fair.order("b", &ocr).await.unwrap(), fair.order("b", &ocr).await.unwrap());
         fair.act("b", one.id, TransactionAction::Freeze).await.unwrap();
         assert_eq!(rule(fair.act("b", two.id, TransactionAction::Freeze).await.unwrap_err()), short(ut(80)));
@@ -102,7 +102,7 @@ async fn money_that_is_set_aside_with_the_order_is_there_or_there_is_no_order() 
     .await;
 }
 
-/// A few orders more than there is money for, all at once.
+/// Concurrent orders for more than the balance.
 #[tokio::test]
 async fn orders_at_once_never_spend_more_than_there_is() {
     on_both_stores(async |mut house| {
@@ -167,7 +167,7 @@ async fn a_days_sum_is_never_above_the_limit_however_many_order_at_once() {
         let orders: Vec<_> = (0..30)
             .map(|_| {
                 let (fair, ocr) = (fair.clone(), ocr.clone());
-                // Eight fit into the day; 120 more do not.
+                // The daily limit covers eight; 120 more exceed it.
                 tokio::spawn(
                     async move { fair.market.order(&careful("b", 500, 1_000), OrderRequest::of(ocr), None).await },
                 )
@@ -209,7 +209,7 @@ async fn what_is_sold_out_is_not_sold() {
                 matches!(refused, market_rules::Error::Quota { limit: told, .. } if told as usize == limit),
                 "{refused:?}"
             );
-            // A sale that came to nothing was a sale.
+            // A cancelled sale stays counted.
             fair.act("b", sold[0].id, TransactionAction::Cancel).await.unwrap();
         }
         adds_up(&fair).await;
@@ -246,7 +246,7 @@ async fn the_same_request_many_times_at_once_is_one_purchase() {
                 "another's key: {another:?}"
             );
 
-            // A step, too: the answer of the first, though it has gone on since.
+            // A repeated step gets the first answer, although the purchase has moved on.
             let id = *rows.iter().next().unwrap();
             let buyer = caller("b", via);
             let freeze = |n: u8| {
@@ -354,7 +354,7 @@ async fn lists_show_a_user_its_purchases_and_sales() {
     .await;
 }
 
-/// All that is there is in several lists; whatever page of it is asked for, they read as one.
+/// Purchases are in several lists; every page reads them as one.
 #[tokio::test]
 async fn every_page_of_what_is_under_way_and_over_is_where_it_belongs() {
     on_both_stores(async |mut house| {
@@ -408,8 +408,8 @@ async fn every_page_of_what_is_under_way_and_over_is_where_it_belongs() {
     .await;
 }
 
-/// The cached capability and day's sum of a process never sell what is off the market, refuse what is on it again, or exceed a
-/// day's limit.
+/// The cached capability and day's sum of a process never sell what is off the market, refuse what is on it again, or
+/// exceed a day's limit.
 #[tokio::test]
 async fn an_order_rests_on_what_is_so_and_not_on_what_was() {
     let (mut house, phone) = (House::memory(), Phone::new(|_, _| Phone::says(204, "")));

@@ -1,4 +1,4 @@
-//! Many at once, each doing what comes to mind. Whatever comes of it, nothing is made and nothing is lost.
+//! Many concurrent users with random actions. Money is conserved.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::common::{Fair, House, acting, adds_up, caller, deliver, done, echo, offer, purchases, until};
 
-/// A small generator, so that a case that fails can be had again.
+/// A small seeded generator, so that failures can be reproduced.
 struct Dice(u64);
 
 impl Dice {
@@ -46,7 +46,7 @@ async fn someone(fair: Fair, capabilities: Vec<market_rules::CapabilityId>, seed
         let buyer = format!("u{}", dice.roll(12));
         let via = if dice.roll(2) == 0 { Via::Agent } else { Via::Person };
         let capability = &capabilities[dice.roll(capabilities.len() as u64) as usize];
-        // Some come twice.
+        // Some requests are repeated.
         let once = (dice.roll(3) == 0).then(|| Once { key: format!("{seed}/{n}"), print: [1; 32] });
         let wish = OrderRequest {
             input: Some(model::Json::from_value(&json!(["", "fail"][dice.roll(2) as usize]))),
@@ -72,7 +72,7 @@ async fn someone(fair: Fair, capabilities: Vec<market_rules::CapabilityId>, seed
                 continue;
             }
         };
-        // Some do what they should.
+        // Some act correctly.
         if dice.roll(3) == 0 {
             let (buyer, seller) = (row.buyer.to_string(), row.seller.to_string());
             for (who, action) in [

@@ -1,4 +1,4 @@
-//! The rows: every address, who may call it, what it takes and gives, and what it may be refused with.
+//! The rows of the route table: path, access, schemas of body and response, and error codes.
 
 use std::sync::LazyLock;
 
@@ -15,7 +15,7 @@ use crate::rest::{
 use web::openapi::schema_of;
 
 const STEP: &[MarketCode] = &[MarketCode::DENIED, MarketCode::STATE];
-/// What a change of a capability may come to.
+/// Error codes of a change.
 const CHANGE: &[MarketCode] = &[MarketCode::DENIED, MarketCode::STATE, MarketCode::INVALID];
 
 pub(in crate::rest) static ROUTES: LazyLock<Vec<MarketRoute>> = LazyLock::new(|| {
@@ -217,7 +217,7 @@ pub(in crate::rest) static ROUTES: LazyLock<Vec<MarketRoute>> = LazyLock::new(||
     all
 });
 
-/// What is wanted, and what fits it.
+/// Routes of demands and matching.
 fn demands() -> Vec<MarketRoute> {
     let post = Method::POST;
     vec![
@@ -271,7 +271,7 @@ fn demands() -> Vec<MarketRoute> {
     ]
 }
 
-/// Agents that live elsewhere, and their webhooks.
+/// Routes of external agents and their webhooks.
 fn externals() -> Vec<MarketRoute> {
     const CHANGE: &[MarketCode] = &[MarketCode::STATE, MarketCode::INVALID];
     vec![
@@ -296,7 +296,7 @@ fn externals() -> Vec<MarketRoute> {
         .needs_body()
         .may(CHANGE),
         act(Method::DELETE, "/external-agents/{id}/webhook", "Tell it no more", externals::remove_webhook).may(CHANGE),
-        // Twice does no harm: what is no longer dead is not found again.
+        // Needs no idempotency key: a repeat finds no lost notices.
         act(
             Method::POST,
             "/external-agents/{id}/webhook/redeliver",
@@ -308,7 +308,7 @@ fn externals() -> Vec<MarketRoute> {
     ]
 }
 
-/// Where sellers' programs fetch their work.
+/// Routes of sellers' programs.
 fn runtime() -> Vec<MarketRoute> {
     let connect = whole(
         "/agent-runtime/connect",
@@ -320,7 +320,7 @@ fn runtime() -> Vec<MarketRoute> {
     vec![connect.who(RouteAccess::Caller), act.needs_body().may(STEP).may(&[MarketCode::MISSING, MarketCode::INVALID])]
 }
 
-/// Files of purchases.
+/// Routes of files.
 fn deliverables() -> Vec<MarketRoute> {
     let upload = freely(
         Method::POST,
@@ -358,7 +358,7 @@ fn deliverables() -> Vec<MarketRoute> {
     ]
 }
 
-/// The ways in.
+/// Routes of logins and devices.
 fn login() -> Vec<MarketRoute> {
     let post = Method::POST;
     let mut approve = act(

@@ -1,4 +1,4 @@
-//! The kit of the tests: a fair on a store, with people, money and things to buy.
+//! The kit of the tests: a market on a store, with users, money and capabilities.
 
 mod books;
 mod seal;
@@ -28,7 +28,7 @@ pub(crate) const TENANT: &str = "default";
 /// However slow the machine, a case that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Where a case lives: data that outlasts the process, and the process that has it open.
+/// The setting of a test: data that outlasts the process, and the process that has it open.
 pub(crate) struct House {
     data: Data,
     crashable: Option<Arc<CrashableStore>>,
@@ -48,7 +48,7 @@ pub(crate) async fn on_both_stores(case: impl AsyncFn(House)) {
     }
 }
 
-/// Markets of several processes on one PostgreSQL. The database is gone with its value.
+/// Markets of several processes on one PostgreSQL. The database is dropped with the value.
 pub(crate) async fn replicas<const N: usize>(config: &MarketConfig) -> (cluster::Database, [Fair; N]) {
     let database = cluster::Cluster::shared().database();
     let mut fairs = Vec::with_capacity(N);
@@ -97,7 +97,7 @@ impl House {
         Fair { market }
     }
 
-    /// The same, with sellers called by a phone of the case's.
+    /// The same, with the test's own callbacks.
     pub(crate) async fn fair_with(
         &mut self,
         agents: Vec<Arc<dyn Agent>>,
@@ -133,14 +133,14 @@ impl House {
         Fair { market: Market::start_with(engine, config, true, callbacks).await.unwrap() }
     }
 
-    /// A market that an operator has opened: nothing acts by itself.
+    /// A market of an operator's command, without automatic steps.
     pub(crate) async fn fair_offline(&mut self, agents: Vec<Arc<dyn Agent>>) -> Fair {
         let engine = Engine::builder(self.open()).agents(agents).limits(quick()).start().await.unwrap();
         let market = Market::start(engine, MarketConfig::default(), false).await.unwrap();
         Fair { market }
     }
 
-    /// The same in memory, with time that is paused and goes by what sleeps.
+    /// The same in memory, with paused time that advances when all tasks sleep.
     pub(crate) async fn paused(config: MarketConfig, callbacks: Option<Arc<dyn Callbacks>>) -> Fair {
         House::paused_with(config, callbacks, None).await
     }
@@ -172,7 +172,7 @@ impl House {
         Fair { market }
     }
 
-    /// `kill -9`: whatever the process was about to do, it does not.
+    /// `kill -9`: ends the process at once.
     pub(crate) async fn kill(&mut self) {
         let crashable = self.crashable.take().unwrap();
         crashable.die();
@@ -182,7 +182,7 @@ impl House {
     }
 }
 
-/// A market with people on it.
+/// A market with users.
 #[derive(Clone)]
 pub(crate) struct Fair {
     pub(crate) market: Market,
@@ -196,7 +196,7 @@ pub(crate) fn json(value: &serde_json::Value) -> Json {
     Json::from_value(value)
 }
 
-/// A caller whose agents may spend as they like.
+/// A caller without spending limits.
 pub(crate) fn caller(user: &str, via: Via) -> MarketCaller {
     let limits = autonomy::SpendingLimits {
         per_call: ut(1_000_000),
@@ -302,7 +302,7 @@ impl Fair {
         self.market.transaction(&Actor::Platform, id).await.unwrap()
     }
 
-    /// The purchase once it has come to this, by following it; it must come to it.
+    /// Follows the purchase until it has this status; fails if it ends otherwise.
     pub(crate) async fn comes_to(&self, id: TransactionId, status: Status) -> Transaction {
         let mut follow = self.market.follow(&Actor::Platform, id).await.unwrap();
         let mut last = None;
@@ -321,12 +321,12 @@ pub(crate) fn deliver(result: &serde_json::Value) -> TransactionAction {
     TransactionAction::Deliver { result: Some(json(result)), deliverables: Vec::new() }
 }
 
-/// Looks again and again until it is so.
+/// Polls until the condition holds.
 pub(crate) async fn until(holds: impl AsyncFnMut() -> bool) {
     until_by(Duration::from_millis(1), holds).await;
 }
 
-/// The same, in steps of one's own.
+/// The same, with another interval.
 pub(crate) async fn until_by(step: Duration, mut holds: impl AsyncFnMut() -> bool) {
     while !holds().await {
         tokio::time::sleep(step).await;
