@@ -139,8 +139,12 @@ pub(super) fn upload<'a>(ask: &'a MarketRequest<'a>) -> MarketFuture<'a, MarketR
         let brought = match bare.as_str() {
             MULTIPART => of_form(said, ask.http.body.clone()).await?,
             // The default content types of HTTP clients.
-            "" | super::FORM => Brought { bytes: ask.http.body.clone(), ..Brought::default() },
-            _ => Brought { media_type: Some(said.to_owned()), bytes: ask.http.body.clone(), ..Brought::default() },
+            "" | super::FORM => UploadParts { bytes: ask.http.body.clone(), ..UploadParts::default() },
+            _ => UploadParts {
+                media_type: Some(said.to_owned()),
+                bytes: ask.http.body.clone(),
+                ..UploadParts::default()
+            },
         };
         let required = |name: &'static str, in_form: Option<String>| {
             let missing = || Error::field(name, format!("is required: {UPLOAD}?transaction_id=…&filename=…"));
@@ -158,7 +162,7 @@ pub(super) fn upload<'a>(ask: &'a MarketRequest<'a>) -> MarketFuture<'a, MarketR
 
 /// The parts of an upload.
 #[derive(Default)]
-struct Brought {
+struct UploadParts {
     transaction_id: Option<String>,
     filename: Option<String>,
     media_type: Option<String>,
@@ -166,11 +170,11 @@ struct Brought {
 }
 
 /// Reads the file and the other fields of a form.
-async fn of_form(media_type: &str, body: Bytes) -> Result<Brought, Error> {
+async fn of_form(media_type: &str, body: Bytes) -> Result<UploadParts, Error> {
     let unread = |error: multer::Error| Error::field("body", format!("is not a form: {error}"));
     let boundary = multer::parse_boundary(media_type).map_err(unread)?;
     let mut form = multer::Multipart::new(futures_util::stream::iter([Ok::<_, Infallible>(body)]), boundary);
-    let (mut brought, mut has_file, mut fields) = (Brought::default(), false, 0);
+    let (mut brought, mut has_file, mut fields) = (UploadParts::default(), false, 0);
     while let Some(field) = form.next_field().await.map_err(unread)? {
         fields += 1;
         if fields > MAX_FIELDS {

@@ -114,7 +114,7 @@ pub(super) enum MarketReply {
 }
 
 pub(super) type MarketFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
-type Go = Box<dyn for<'a> Fn(&'a MarketRequest<'a>, &str) -> MarketFuture<'a, MarketReply> + Send + Sync>;
+type RouteHandler = Box<dyn for<'a> Fn(&'a MarketRequest<'a>, &str) -> MarketFuture<'a, MarketReply> + Send + Sync>;
 
 pub(super) struct MarketRoute {
     pub(super) verb: Method,
@@ -129,7 +129,7 @@ pub(super) struct MarketRoute {
     pub(super) codes: Vec<MarketCode>,
     /// The route changes something and accepts an idempotency key.
     pub(super) keyed: bool,
-    pub(super) go: Go,
+    pub(super) go: RouteHandler,
 }
 
 /// A body that may say only how a repeat is known.
@@ -158,7 +158,7 @@ pub(super) fn written<D: Serialize>(data: &D) -> Result<MarketReply, Error> {
 }
 
 /// A handler that reads `B` and writes `D`; the document uses the same two types.
-fn by<B, D>(go: for<'a> fn(&'a MarketRequest<'a>, B) -> MarketFuture<'a, D>) -> Go
+fn by<B, D>(go: for<'a> fn(&'a MarketRequest<'a>, B) -> MarketFuture<'a, D>) -> RouteHandler
 where
     B: DeserializeOwned + Send + 'static,
     D: Serialize + Send + 'static,
@@ -169,7 +169,13 @@ where
     })
 }
 
-fn route(verb: Method, path: &'static str, summary: &'static str, gives: ResponseSchema, go: Go) -> MarketRoute {
+fn route(
+    verb: Method,
+    path: &'static str,
+    summary: &'static str,
+    gives: ResponseSchema,
+    go: RouteHandler,
+) -> MarketRoute {
     let (takes, query, codes) = (None, Vec::new(), Vec::new());
     let keyed = verb != Method::GET;
     MarketRoute { verb, path, tag: "", summary, who: RouteAccess::Caller, query, takes, gives, codes, keyed, go }
@@ -213,7 +219,7 @@ fn whole(
     gives: ResponseSchema,
     go: for<'a> fn(&'a MarketRequest<'a>) -> MarketFuture<'a, Response>,
 ) -> MarketRoute {
-    let go: Go = Box::new(move |ask, _| Box::pin(async move { Ok(MarketReply::Whole(go(ask).await?)) }));
+    let go: RouteHandler = Box::new(move |ask, _| Box::pin(async move { Ok(MarketReply::Whole(go(ask).await?)) }));
     MarketRoute { who: RouteAccess::Anyone, ..route(Method::GET, path, summary, gives, go) }
 }
 

@@ -245,7 +245,7 @@ impl Drop for Taken {
 }
 
 /// An event and its subject.
-struct Told<'a> {
+struct NewNotice<'a> {
     event: Event,
     /// The subject's name, and the number of its change.
     about: &'a str,
@@ -275,7 +275,7 @@ impl Market {
         let mut changes = Vec::new();
         for (role, hooks) in [(Role::Buyer, buyer?), (Role::Seller, seller?)] {
             for event in events {
-                let told = Told {
+                let told = NewNotice {
                     event: *event,
                     about: &row.id.to_string(),
                     change: row.version,
@@ -294,7 +294,8 @@ impl Market {
         one: &Capability,
     ) -> Result<Vec<RecordChange>, Error> {
         let hooks = self.hooks(&one.tenant, &one.owner).await?;
-        let told = Told { event, about: one.id.as_str(), change: one.version, at: one.updated_at, data: Value::Null };
+        let told =
+            NewNotice { event, about: one.id.as_str(), change: one.version, at: one.updated_at, data: Value::Null };
         self.notices(&one.tenant, &hooks, told, || told_of_capability(event, one)).await
     }
 
@@ -302,7 +303,7 @@ impl Market {
         &self,
         tenant: &Arc<str>,
         hooks: &externals::Hooks,
-        mut told: Told<'_>,
+        mut told: NewNotice<'_>,
         data: impl FnOnce() -> Value,
     ) -> Result<Vec<RecordChange>, Error> {
         let wanting: Vec<_> = hooks.agents.iter().filter(|hook| hook.events.contains(&told.event)).collect();
@@ -491,7 +492,7 @@ impl Market {
     }
 }
 
-impl Told<'_> {
+impl NewNotice<'_> {
     fn notice(&self, tenant: &Arc<str>, agent: &Arc<str>) -> WebhookNotice {
         let id: Arc<str> = format!("evt_{}.{}.{}", self.about, self.change, self.event.name()).into();
         let body = json!({

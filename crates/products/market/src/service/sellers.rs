@@ -101,7 +101,7 @@ impl Drop for Taken<'_> {
 
 /// The result of work on a purchase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Worked {
+enum WorkResult {
     /// The purchase has changed; another step may follow.
     On,
     /// Nothing to do until the timer fires or a party acts.
@@ -192,12 +192,12 @@ impl Market {
             let mut again = again;
             loop {
                 match market.work_once(id, again).await {
-                    Ok(Worked::On) => {
+                    Ok(WorkResult::On) => {
                         again = false;
                         continue;
                     }
-                    Ok(Worked::Rests) => {}
-                    Ok(Worked::Again(at)) => {
+                    Ok(WorkResult::Rests) => {}
+                    Ok(WorkResult::Again(at)) => {
                         if let Err(refused) = market.look_again(id, at).await {
                             tracing::warn!(task = %id.0, "a purchase is looked at again later: {refused}");
                         }
@@ -214,37 +214,37 @@ impl Market {
     }
 
     /// Performs the next automatic step.
-    async fn work_once(&self, id: TransactionId, again: bool) -> Result<Worked, Error> {
+    async fn work_once(&self, id: TransactionId, again: bool) -> Result<WorkResult, Error> {
         if self.engine().is_draining() {
-            return Ok(Worked::Rests);
+            return Ok(WorkResult::Rests);
         }
         let row = self.read_transaction(id).await?;
         if !by_machine(&row) {
-            return Ok(Worked::Rests);
+            return Ok(WorkResult::Rests);
         }
         match (row.status, &row.served) {
             (Status::Frozen, Served::Callback { .. }) if self.is_async(&row).await? => self.tell_of_it(&row).await,
             (Status::Frozen, _) => self.on_behalf(&row, TransactionAction::Accept).await,
             (_, Served::Agent(agent)) => self.serve_by_agent(&row, agent, again).await,
-            (_, Served::Callback { .. }) if self.is_async(&row).await? => Ok(Worked::Rests),
+            (_, Served::Callback { .. }) if self.is_async(&row).await? => Ok(WorkResult::Rests),
             (_, Served::Callback { url, timeout_s }) => self.serve_by_callback(&row, url, *timeout_s).await,
-            (_, Served::Worker | Served::Person) => Ok(Worked::Rests),
+            (_, Served::Worker | Served::Person) => Ok(WorkResult::Rests),
         }
     }
 
     /// An action of the platform. A refusal means that a concurrent step was first.
-    async fn on_behalf(&self, row: &Transaction, action: TransactionAction) -> Result<Worked, Error> {
+    async fn on_behalf(&self, row: &Transaction, action: TransactionAction) -> Result<WorkResult, Error> {
         match self.act(&Actor::Platform, row.id, action, None).await {
-            Ok(_) => Ok(Worked::On),
+            Ok(_) => Ok(WorkResult::On),
             Err(Error::Rule(refusal)) => {
                 tracing::debug!(task = %row.id.0, "not done for a purchase: {refusal}");
-                Ok(Worked::Rests)
+                Ok(WorkResult::Rests)
             }
             Err(refused) => Err(refused),
         }
     }
 
-    async fn fail(&self, row: &Transaction, words: impl Into<Arc<str>>) -> Result<Worked, Error> {
+    async fn fail(&self, row: &Transaction, words: impl Into<Arc<str>>) -> Result<WorkResult, Error> {
         self.on_behalf(row, TransactionAction::Fail { reason: Some(words.into()) }).await
     }
 

@@ -154,7 +154,7 @@ pub(in crate::rest) static ROUTES: LazyLock<Vec<MarketRoute>> = LazyLock::new(||
             get("/capabilities/{id}/income", "What you have earned with one", profile::of_one),
         ],
     );
-    room("auth", login());
+    room("auth", auth());
     room("deliverables", deliverables());
     room(
         "interop",
@@ -359,7 +359,7 @@ fn deliverables() -> Vec<MarketRoute> {
 }
 
 /// Routes of logins and devices.
-fn login() -> Vec<MarketRoute> {
+fn auth() -> Vec<MarketRoute> {
     let post = Method::POST;
     let mut approve = act(
         post.clone(),

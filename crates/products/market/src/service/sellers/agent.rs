@@ -17,12 +17,12 @@ use model::{
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use super::Worked;
+use super::WorkResult;
 use crate::service::{DIALECT, Error, Market, Upload};
 
 /// An agent's output, as a purchase's result.
 #[derive(Debug, Default)]
-struct Made {
+struct AgentOutput {
     texts: Vec<String>,
     artifacts: Vec<Value>,
     files: Vec<Deliverable>,
@@ -51,14 +51,14 @@ impl Market {
         row: &Transaction,
         agent: &Arc<str>,
         again: bool,
-    ) -> Result<Worked, Error> {
+    ) -> Result<WorkResult, Error> {
         let place = seller_at(row, agent);
         // Idempotency keys expire; the context of a task does not.
         let known = if again { self.child(&place, row.id).await? } else { None };
         if known.is_none() && self.engine().profile(agent).is_none() {
             return self.fail(row, format!("the agent {agent} that serves this is no longer here")).await;
         }
-        let Some(mut states) = self.engine().follow_product(row.id.0).await? else { return Ok(Worked::Rests) };
+        let Some(mut states) = self.engine().follow_product(row.id.0).await? else { return Ok(WorkResult::Rests) };
         let ended = async {
             while let Some(state) = states.next().await {
                 if state.state() != State::Working {
@@ -80,13 +80,13 @@ impl Market {
                 if !self.engine().is_draining() {
                     self.stop_agent(row, agent).await?;
                 }
-                return Ok(Worked::On);
+                return Ok(WorkResult::On);
             }
         };
         match answer {
             Ok(SendAnswer::Task(task)) => self.hand_over(row, &task).await,
             Ok(SendAnswer::Reply(reply)) => {
-                let mut made = Made::default();
+                let mut made = AgentOutput::default();
                 let whole = self.add_parts(row, &reply.message.parts, &mut made).await;
                 self.deliver(row, whole.map(|()| made)).await
             }
@@ -172,10 +172,10 @@ impl Market {
     }
 
     /// Ends the purchase by the state of the turn.
-    async fn hand_over(&self, row: &Transaction, task: &Task) -> Result<Worked, Error> {
+    async fn hand_over(&self, row: &Transaction, task: &Task) -> Result<WorkResult, Error> {
         if !task.core.is_at_rest() {
             // The server stops before the turn ends; the next process continues.
-            return Ok(Worked::Rests);
+            return Ok(WorkResult::Rests);
         }
         let words = task.status.message.as_ref().map(|message| message.text()).unwrap_or_default();
         let said = |what: &str| match words.as_str() {
@@ -201,11 +201,11 @@ impl Market {
                 self.stop_agent(row, &task.agent).await?;
                 failed
             }
-            State::Submitted | State::Working => Ok(Worked::Rests),
+            State::Submitted | State::Working => Ok(WorkResult::Rests),
         }
     }
 
-    async fn deliver(&self, row: &Transaction, made: Result<Made, Undeliverable>) -> Result<Worked, Error> {
+    async fn deliver(&self, row: &Transaction, made: Result<AgentOutput, Undeliverable>) -> Result<WorkResult, Error> {
         let made = match made {
             Ok(made) => made,
             Err(Undeliverable::Fault(fault)) => return Err(fault.into()),
@@ -219,8 +219,8 @@ impl Market {
         self.on_behalf(row, TransactionAction::Deliver { result: Some(result), deliverables: made.files }).await
     }
 
-    async fn made(&self, row: &Transaction, task: &Task) -> Result<Made, Undeliverable> {
-        let mut made = Made::default();
+    async fn made(&self, row: &Transaction, task: &Task) -> Result<AgentOutput, Undeliverable> {
+        let mut made = AgentOutput::default();
         for artifact in &task.artifacts {
             self.add_artifact(row, artifact, &mut made).await?;
         }
@@ -233,8 +233,13 @@ impl Market {
         Ok(made)
     }
 
-    async fn add_artifact(&self, row: &Transaction, artifact: &Artifact, made: &mut Made) -> Result<(), Undeliverable> {
-        let mut own = Made { bytes: made.bytes, count: made.count, ..Made::default() };
+    async fn add_artifact(
+        &self,
+        row: &Transaction,
+        artifact: &Artifact,
+        made: &mut AgentOutput,
+    ) -> Result<(), Undeliverable> {
+        let mut own = AgentOutput { bytes: made.bytes, count: made.count, ..AgentOutput::default() };
         self.add_parts(row, &artifact.parts, &mut own).await?;
         let mut whole = Map::new();
         whole.insert("artifact_id".into(), artifact.id.as_ref().into());
@@ -250,7 +255,7 @@ impl Market {
     }
 
     /// Parts as JSON; a file is named there and becomes a deliverable.
-    async fn add_parts(&self, row: &Transaction, parts: &[Part], made: &mut Made) -> Result<(), Undeliverable> {
+    async fn add_parts(&self, row: &Transaction, parts: &[Part], made: &mut AgentOutput) -> Result<(), Undeliverable> {
         let most = self.config().purchases.max_payload_bytes;
         for part in parts {
             let content = match &part.content {
