@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use gateway::admin::Secret;
-use market::admin::{self, Key, MarketOperation};
+use market::admin::{self, MarketOperation, OpenedKey};
 use serde_json::Value;
 
 use crate::command::{Form, Output, Whereabouts};
@@ -102,13 +102,13 @@ pub(crate) struct At {
 
 /// The requested key, if any.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Wanted(Option<Key>);
+struct Wanted(Option<OpenedKey>);
 
 fn key(said: &str) -> Result<Wanted, String> {
     match said.split_once(':') {
-        None if said == "user" => Ok(Wanted(Some(Key::User))),
+        None if said == "user" => Ok(Wanted(Some(OpenedKey::User))),
         None if said == "none" => Ok(Wanted(None)),
-        Some(("platform", name)) if !name.is_empty() => Ok(Wanted(Some(Key::Platform(name.to_owned())))),
+        Some(("platform", name)) if !name.is_empty() => Ok(Wanted(Some(OpenedKey::Platform(name.to_owned())))),
         Some(_) | None => Err("write user, platform:NAME or none".into()),
     }
 }
@@ -318,7 +318,7 @@ mod tests {
         }
     }
 
-    fn user(id: &str, key: Option<Key>) -> MarketOperation {
+    fn user(id: &str, key: Option<OpenedKey>) -> MarketOperation {
         let (account, password) = (Some(format!("{id}@example.com")), Some(Secret("correct horse".into())));
         MarketOperation::Open {
             id: Some(id.into()),
@@ -342,12 +342,12 @@ mod tests {
         let error = desk.ask(MarketOperation::Verify).unwrap_err().to_string();
         assert!(error.contains("there is no data in"), "{error}");
 
-        let made = desk.ask(user("u_1", Some(Key::User))).unwrap();
+        let made = desk.ask(user("u_1", Some(OpenedKey::User))).unwrap();
         assert_eq!((text(&made["user_id"]), text(&made["account"])), ("u_1", "u_1@example.com"));
         assert!(text(&made["api_key"]).starts_with("uk_"), "{made}");
         let again = desk.ask(user("u_1", None)).unwrap_err().to_string();
         assert!(again.contains("already"), "{again}");
-        let platform = desk.ask(user("u_2", Some(Key::Platform("shop".into())))).unwrap();
+        let platform = desk.ask(user("u_2", Some(OpenedKey::Platform("shop".into())))).unwrap();
         assert!(text(&platform["api_key"]).starts_with("pk_"), "{platform}");
 
         for _ in 0..2 {

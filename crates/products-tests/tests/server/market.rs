@@ -7,8 +7,8 @@ mod runtime;
 
 use engine::Engine;
 use gateway::{Settings, courier};
-use market::service::{Config, Market, NewKey, NewUser};
-use market::{MarketService, Uumit};
+use market::service::{Market, MarketConfig, NewApiKey, NewUser};
+use market::{MarketService, MarketSettings};
 use market_rules::Ut;
 use model::Limits;
 use reqwest::{Method, RequestBuilder};
@@ -26,17 +26,17 @@ struct House {
 const BUYER: &str = "u_buyer";
 const SELLER: &str = "u_seller";
 
-async fn house_with(uumit: impl FnOnce(Uumit) -> Uumit) -> House {
+async fn house_with(uumit: impl FnOnce(MarketSettings) -> MarketSettings) -> House {
     house_in(Settings::test(&["echo"]), uumit).await
 }
 
-async fn house_in(settings: Settings, uumit: impl FnOnce(Uumit) -> Uumit) -> House {
+async fn house_in(settings: Settings, uumit: impl FnOnce(MarketSettings) -> MarketSettings) -> House {
     let agents = agents::BUILTIN.iter().map(|builtin| (builtin.build)(&agents::BuiltinSettings::default())).collect();
     let store = Arc::new(stores::memory::MemoryStore::new());
     let seal = courier::Seal::new(&[7; 32]).unwrap();
     let courier = courier::HttpCourier::new(store.clone(), seal, None, courier::Options::default()).unwrap();
     let engine = Engine::builder(store).agents(agents).webhook_sender(Some(Arc::new(courier))).start().await.unwrap();
-    let config = Config { agents: vec!["echo".into()], ..Config::default() };
+    let config = MarketConfig { agents: vec!["echo".into()], ..MarketConfig::default() };
     let market = Market::start(engine.clone(), config, true).await.unwrap();
     for user in [BUYER, SELLER] {
         let new = NewUser {
@@ -46,9 +46,9 @@ async fn house_in(settings: Settings, uumit: impl FnOnce(Uumit) -> Uumit) -> Hou
             ..NewUser::default()
         };
         market.open_user(new).await.unwrap();
-        market.issue_key(NewKey::User(user.into()), Some(&key(user))).await.unwrap();
+        market.issue_key(NewApiKey::User(user.into()), Some(&key(user))).await.unwrap();
     }
-    let served = MarketService::new(uumit(Uumit::new(market.clone())));
+    let served = MarketService::new(uumit(MarketSettings::new(market.clone())));
     let settings = Settings { products: vec![Arc::new(served)], ..settings };
     let http = reqwest::Client::new();
     House { running: start_on(engine, settings, http.clone()).await, market, http }
@@ -538,7 +538,7 @@ async fn no_garbage_breaks_it() {
 
 #[tokio::test]
 async fn too_many_requests_are_told_when_to_come_back() {
-    let house = house_with(|uumit| Uumit { requests_per_minute: Some(3), ..uumit }).await;
+    let house = house_with(|uumit| MarketSettings { requests_per_minute: Some(3), ..uumit }).await;
     for _ in 0..3 {
         assert_eq!(house.get(BUYER, "/transactions").await.0, 200);
     }
@@ -678,12 +678,12 @@ async fn a_persons_yes_is_obtained_by_a_person() {
 /// A server with a market, and how it is told to serve it.
 pub(crate) async fn start_market(
     settings: Settings,
-    config: market::service::Config,
-    serve: impl FnOnce(&mut Uumit),
+    config: market::service::MarketConfig,
+    serve: impl FnOnce(&mut MarketSettings),
 ) -> Running {
     let agents = agents::BUILTIN.iter().map(|builtin| (builtin.build)(&agents::BuiltinSettings::default())).collect();
     let engine = testkit::engine(agents).await;
-    let mut uumit = Uumit::new(market::service::Market::start(engine.clone(), config, true).await.unwrap());
+    let mut uumit = MarketSettings::new(market::service::Market::start(engine.clone(), config, true).await.unwrap());
     serve(&mut uumit);
     let products = vec![Arc::new(MarketService::new(uumit)) as _];
     start_on(engine, Settings { products, ..settings }, reqwest::Client::new()).await

@@ -74,7 +74,7 @@ async fn addresses() -> Vec<(&'static str, Running, String)> {
         let products = vec![Arc::new(AssistantsService::new(profile)) as _];
         Settings { products, agent_ids: vec![(assistant, "echo".into())], ..guarded() }
     };
-    let market = || start_market(guarded(), market::service::Config::default(), |_| {});
+    let market = || start_market(guarded(), market::service::MarketConfig::default(), |_| {});
     let systems = || {
         orloj::open(|settings, orloj| {
             (settings.auth_required, settings.timeouts) = (true, guarded().timeouts);

@@ -8,9 +8,9 @@ use engine::Engine;
 use gateway::Settings;
 use gateway::product::ProductService;
 use market::service::{
-    BilledAgent as Priced, BillingTerms as Terms, Budgets, Config, Market, NewUser, PRICE_EXTENSION,
+    BilledAgent as Priced, BillingTerms as Terms, Budgets, Market, MarketConfig, NewUser, PRICE_EXTENSION,
 };
-use market::{MarketService, Uumit};
+use market::{MarketService, MarketSettings};
 use market_rules::Ut;
 use market_rules::tariff::{Budget, Price, Window};
 use model::ports::agent::Agent;
@@ -39,14 +39,14 @@ async fn shop() -> (Running, Market) {
     let store = Arc::new(stores::memory::MemoryStore::new());
     let books = Some(Arc::new(market::service::MarketSettlement) as _);
     let engine = Engine::builder(store).agents(agents.collect()).settlement(books).start().await.unwrap();
-    let market = Market::start(engine.clone(), Config::default(), true).await.unwrap();
+    let market = Market::start(engine.clone(), MarketConfig::default(), true).await.unwrap();
     for user in ["bob", "carol"] {
         market.open_user(NewUser { id: Some(user.into()), ..NewUser::default() }).await.unwrap();
         market.credit(&user.into(), ut("100"), user, None).await.unwrap();
     }
     let agent_ids = vec![(agents::assistant::assistant_id("echo"), Arc::from("echo"))];
     let assistants = AssistantsService::new(assistants::langgraph::LangGraphProfile::Documented);
-    let market_service = MarketService::new(Uumit::new(market.clone()));
+    let market_service = MarketService::new(MarketSettings::new(market.clone()));
     let products: Vec<Arc<dyn ProductService>> = vec![Arc::new(market_service), Arc::new(assistants)];
     let settings = Settings {
         keys: ["ann", "bob", "carol"].map(|name| key(name, "default")).into(),

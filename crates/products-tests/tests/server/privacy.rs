@@ -63,7 +63,7 @@ async fn only_a_trusted_proxy_says_where_the_server_is() {
             assert!(text.contains("https://shop.example/") && !text.contains("evil.example"), "{path}: {text}");
         }
     }
-    let market = start_market(settings(), market::service::Config::default(), |_| {}).await;
+    let market = start_market(settings(), market::service::MarketConfig::default(), |_| {}).await;
     for path in ["/uumit/.well-known/agent.json", "/api/v1/openapi.json"] {
         let text = told(&market, path, &CLAIMS).await.text().await.unwrap();
         assert!(!text.contains("evil.example"), "{path}: {text}");
@@ -73,7 +73,7 @@ async fn only_a_trusted_proxy_says_where_the_server_is() {
 #[tokio::test]
 async fn what_tells_its_address_is_kept_for_that_address_alone() {
     let running = open(|_, _| {}).await;
-    let market = start_market(settings(), market::service::Config::default(), |_| {}).await;
+    let market = start_market(settings(), market::service::MarketConfig::default(), |_| {}).await;
     let documents = DOCUMENTS[..10].iter().map(|path| (&running, *path));
     for (running, path) in documents.chain([(&market, "/uumit/.well-known/agent.json")]) {
         let answer = told(running, path, &[]).await;

@@ -1,10 +1,10 @@
 //! UUMit's endpoint over its socket: buying, watching, cancelling, and which requests to `/a2a` are its own.
 
 use gateway::Settings;
-use market::Uumit;
-use market::service::{Market, NewKey, NewUser};
-use market_rules::capability::{self, Draft};
-use market_rules::transaction::{Action, Deliverable};
+use market::MarketSettings;
+use market::service::{Market, NewApiKey, NewUser};
+use market_rules::capability::{self, CapabilityDraft};
+use market_rules::transaction::{Deliverable, TransactionAction};
 use market_rules::{Actor, TransactionId, UserId, Ut, autonomy};
 use model::Json;
 use serde_json::{Value, json};
@@ -21,15 +21,15 @@ struct Shop {
 }
 
 /// A buyer with 1,000 UT, a seller of invoices' readings at 120 UT, and somebody who has to do with neither.
-async fn open(settings: Settings, logins: bool, serve: impl FnOnce(&mut Uumit)) -> Shop {
+async fn open(settings: Settings, logins: bool, serve: impl FnOnce(&mut MarketSettings)) -> Shop {
     let mut market = None;
-    let running = start_market(settings, market::service::Config::default(), |uumit| {
+    let running = start_market(settings, market::service::MarketConfig::default(), |uumit| {
         market = Some(uumit.market.clone());
         serve(uumit);
     });
     let running = running.await;
     let market = market.unwrap();
-    let limits = autonomy::Limits { per_call: Ut::parse("500").unwrap(), ..Default::default() };
+    let limits = autonomy::SpendingLimits { per_call: Ut::parse("500").unwrap(), ..Default::default() };
     for name in ["buyer", "seller", "stranger"] {
         let id = Some(UserId::from(name));
         // Passwords are slow on purpose: only tests that need one have one.
@@ -37,7 +37,7 @@ async fn open(settings: Settings, logins: bool, serve: impl FnOnce(&mut Uumit)) 
         let password = logins.then(|| PASSWORD.to_owned());
         let user = NewUser { id, account, password, limits: Some(limits), ..NewUser::default() };
         market.open_user(user).await.unwrap();
-        market.issue_key(NewKey::User(name.into()), Some(&key_of(name))).await.unwrap();
+        market.issue_key(NewApiKey::User(name.into()), Some(&key_of(name))).await.unwrap();
     }
     let shop = Shop { running, market };
     shop.credit("buyer", "1000").await;
@@ -83,20 +83,23 @@ impl Shop {
 
     async fn sells(&self, id: &str, price: &str) {
         let seller = self.caller("seller").await;
-        let draft = Draft {
+        let draft = CapabilityDraft {
             title: Some("OCR of invoices".into()),
             description: Some("Reads an invoice".into()),
             category: Some("documents".into()),
             capability_type: Some("service".into()),
             pricing_model: Some("per_use".into()),
             price_ut: Json::parse(price),
-            ..Draft::default()
+            ..CapabilityDraft::default()
         };
         let offer = self.market.offer(&seller, draft, Some(id.into()), None).await.unwrap();
-        self.market.change_capability(&seller.actor(), &offer.id, capability::Action::Submit, None).await.unwrap();
+        self.market
+            .change_capability(&seller.actor(), &offer.id, capability::CapabilityAction::Submit, None)
+            .await
+            .unwrap();
     }
 
-    async fn caller(&self, user: &str) -> market::service::Caller {
+    async fn caller(&self, user: &str) -> market::service::MarketCaller {
         let key = key_of(user);
         let shown = market::service::Credentials { api_key: Some(&key), user: Some(user), bearer: None };
         self.market.who(shown).await.unwrap()
@@ -120,20 +123,20 @@ impl Shop {
         answer["result"]["id"].as_str().unwrap().to_owned()
     }
 
-    async fn act(&self, actor: &str, id: &str, action: Action) {
+    async fn act(&self, actor: &str, id: &str, action: TransactionAction) {
         self.market.act(&person(actor), transaction(id), action, None).await.unwrap();
     }
 
     async fn is_frozen_and_accepted(&self, id: &str) {
-        self.act("buyer", id, Action::Freeze).await;
-        self.act("seller", id, Action::Accept).await;
+        self.act("buyer", id, TransactionAction::Freeze).await;
+        self.act("seller", id, TransactionAction::Accept).await;
     }
 
     async fn is_settled(&self, id: &str, deliverables: Vec<Deliverable>) {
         self.is_frozen_and_accepted(id).await;
         let result = Json::parse(r#"{"total":"99.50"}"#);
-        self.act("seller", id, Action::Deliver { result, deliverables }).await;
-        self.act("buyer", id, Action::Confirm).await;
+        self.act("seller", id, TransactionAction::Deliver { result, deliverables }).await;
+        self.act("buyer", id, TransactionAction::Confirm).await;
     }
 
     async fn purchases(&self) -> u64 {
@@ -396,8 +399,8 @@ async fn a_subscription_shows_every_change_and_ends_with_the_last() {
     shop.is_frozen_and_accepted(&id).await;
     let next = String::from_utf8(stream.chunk().await.unwrap().unwrap().to_vec()).unwrap();
     assert!(next.starts_with("event: task\ndata: {"), "{next}");
-    shop.act("seller", &id, Action::Deliver { result: Json::parse("{}"), deliverables: Vec::new() }).await;
-    shop.act("buyer", &id, Action::Confirm).await;
+    shop.act("seller", &id, TransactionAction::Deliver { result: Json::parse("{}"), deliverables: Vec::new() }).await;
+    shop.act("buyer", &id, TransactionAction::Confirm).await;
     let rest = frames(stream).await;
     let (event, last) = rest.last().unwrap();
     assert_eq!((event.as_str(), &last["result"]["status"]), ("task", &json!("completed")));

@@ -1,8 +1,10 @@
-//! The market, for operators: users, money from outside, the ledger, and whether it all adds up.
+//! Operators' commands of the market: users, credit from outside, the ledger and its check.
 
 use std::sync::Arc;
 
-use crate::service::{Config, Error as Refused, Market, MarketEntity as What, NewKey, NewUser, Report, StatementLine};
+use crate::service::{
+    Error as ServiceError, Market, MarketConfig, MarketEntity, MarketReport, NewApiKey, NewUser, StatementLine,
+};
 use engine::Engine;
 use futures_util::FutureExt as _;
 use market_rules::ledger::AccountKind;
@@ -14,8 +16,8 @@ use serde_json::{Value, json};
 use super::MarketService;
 use gateway::admin::{AdminCommand, AdminContext, AdminRequest, Secret, wrong_arguments};
 
-/// So many differences are told; who has more has one trouble, not many.
-const TOLD: usize = 1_000;
+/// Maximum number of reported differences.
+const MAX_DIFFERENCES: usize = 1_000;
 const MOST_LINES: u32 = 100_000;
 
 pub static COMMANDS: [AdminCommand; 1] = [AdminCommand {
@@ -30,7 +32,7 @@ pub static COMMANDS: [AdminCommand; 1] = [AdminCommand {
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// The market's tenant, where no server runs that has a market.
+    /// The market's tenant, for use without a running market.
     #[serde(default)]
     tenant: Option<String>,
     wish: MarketOperation,
@@ -44,7 +46,7 @@ pub fn request(tenant: Option<String>, wish: MarketOperation) -> Result<AdminReq
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "snake_case", deny_unknown_fields)]
 pub enum MarketOperation {
-    /// Makes a user, and a key.
+    /// Creates a user, and a key.
     Open {
         #[serde(default)]
         id: Option<String>,
@@ -58,7 +60,7 @@ pub enum MarketOperation {
         #[serde(default)]
         limits: Option<(String, String)>,
         #[serde(default)]
-        key: Option<Key>,
+        key: Option<OpenedKey>,
     },
     Credit {
         user: String,
@@ -69,7 +71,7 @@ pub enum MarketOperation {
         note: Option<String>,
     },
     Ledger {
-        /// As [`account`] reads it; without one, the journal.
+        /// An account in the form that [`account`] parses; the journal if absent.
         #[serde(default)]
         account: Option<String>,
         limit: u32,
@@ -79,8 +81,8 @@ pub enum MarketOperation {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Key {
-    /// Acts for the user that is opened.
+pub enum OpenedKey {
+    /// Acts for the new user.
     User,
     /// Acts for every user of the platform.
     Platform(String),
@@ -92,9 +94,9 @@ async fn market(engine: &Engine, running: Option<Market>, tenant: Option<String>
         (Some(market), None) => Ok(market),
         (Some(market), Some(tenant)) if *market.config().tenant == *tenant => Ok(market),
         (Some(_) | None, tenant) => {
-            let usual = Config::default();
+            let usual = MarketConfig::default();
             let tenant = tenant.map_or_else(|| usual.tenant.clone(), Arc::from);
-            Market::start(engine.clone(), Config { tenant, ..usual }, false).await
+            Market::start(engine.clone(), MarketConfig { tenant, ..usual }, false).await
         }
     }
 }
@@ -114,22 +116,27 @@ async fn perform(context: &AdminContext<'_>, arguments: Value) -> Result<Value, 
                 limits: limits.map(|(per_call, daily)| limits_of(market, &per_call, &daily)).transpose()?,
                 acts_alone: false,
             };
-            open(market, context, new, key).await.map_err(told)
+            open(market, context, new, key).await.map_err(fault_of)
         }
         MarketOperation::Credit { user, amount, reference, note } => {
             let amount = ut("amount", &amount)?;
-            credit(market, context, &user.as_str().into(), amount, reference, note).await.map_err(told)
+            credit(market, context, &user.as_str().into(), amount, reference, note).await.map_err(fault_of)
         }
-        MarketOperation::Ledger { account: None, limit } => journal(market, limit).await.map_err(told),
+        MarketOperation::Ledger { account: None, limit } => journal(market, limit).await.map_err(fault_of),
         MarketOperation::Ledger { account: Some(name), limit } => {
             let account = account(&market.config().tenant, &name)?;
-            statement(market, &account, limit).await.map_err(told)
+            statement(market, &account, limit).await.map_err(fault_of)
         }
-        MarketOperation::Verify => market.verify().await.map(|report| verified(&report)).map_err(told),
+        MarketOperation::Verify => market.verify().await.map(|report| verified(&report)).map_err(fault_of),
     }
 }
 
-async fn open(market: &Market, context: &AdminContext<'_>, new: NewUser, key: Option<Key>) -> Result<Value, Refused> {
+async fn open(
+    market: &Market,
+    context: &AdminContext<'_>,
+    new: NewUser,
+    key: Option<OpenedKey>,
+) -> Result<Value, ServiceError> {
     let user = market.open_user(new).await?;
     let mut shown = json!({
         "user_id": user.id.as_str(),
@@ -140,14 +147,14 @@ async fn open(market: &Market, context: &AdminContext<'_>, new: NewUser, key: Op
     context.audit("market", json!({ "change": "opened", "user": user.id.as_str(), "tenant": &*user.tenant }));
     if let Some(key) = key {
         let wanted = match &key {
-            Key::User => NewKey::User(user.id.clone()),
-            Key::Platform(name) => NewKey::Platform(name.as_str().into()),
+            OpenedKey::User => NewApiKey::User(user.id.clone()),
+            OpenedKey::Platform(name) => NewApiKey::Platform(name.as_str().into()),
         };
         let issued = market.issue_key(wanted, None).await?;
         shown["api_key"] = json!(issued.api_key);
         let (platform, user) = match key {
-            Key::User => (None, Some(user.id.as_str())),
-            Key::Platform(name) => (Some(name), None),
+            OpenedKey::User => (None, Some(user.id.as_str())),
+            OpenedKey::Platform(name) => (Some(name), None),
         };
         context.audit("market", json!({ "change": "key created", "user": user, "platform": platform }));
     }
@@ -161,7 +168,7 @@ async fn credit(
     amount: Ut,
     reference: Option<String>,
     words: Option<String>,
-) -> Result<Value, Refused> {
+) -> Result<Value, ServiceError> {
     let reference = match reference {
         Some(reference) => reference,
         None => market.engine().new_task_id().to_string(),
@@ -182,11 +189,11 @@ async fn credit(
     Ok(shown)
 }
 
-async fn statement(market: &Market, account: &AccountId, limit: u32) -> Result<Value, Refused> {
+async fn statement(market: &Market, account: &AccountId, limit: u32) -> Result<Value, ServiceError> {
     if let AccountKind::Available(user) | AccountKind::Frozen(user) = &account.purse
         && market.user(user).await?.is_none()
     {
-        return Err(Refused::Unknown(What::User));
+        return Err(ServiceError::Unknown(MarketEntity::User));
     }
     let lines = market.lines(account, limit.min(MOST_LINES) as usize).await?;
     let shown = |line: &StatementLine| {
@@ -203,7 +210,7 @@ async fn statement(market: &Market, account: &AccountId, limit: u32) -> Result<V
     Ok(json!({ "account": account.to_string(), "lines": lines.iter().map(shown).collect::<Vec<_>>() }))
 }
 
-async fn journal(market: &Market, limit: u32) -> Result<Value, Refused> {
+async fn journal(market: &Market, limit: u32) -> Result<Value, ServiceError> {
     let entries = market.journal(limit.min(MOST_LINES) as usize).await?;
     let entries = entries.iter().map(|entry| {
         let lines = entry.lines.iter().map(|line| {
@@ -225,8 +232,8 @@ async fn journal(market: &Market, limit: u32) -> Result<Value, Refused> {
     Ok(json!({ "entries": entries.collect::<Vec<_>>() }))
 }
 
-fn verified(report: &Report) -> Value {
-    let differences: Vec<String> = report.words().take(TOLD).collect();
+fn verified(report: &MarketReport) -> Value {
+    let differences: Vec<String> = report.words().take(MAX_DIFFERENCES).collect();
     json!({
         "clean": report.is_clean(),
         "accounts": report.accounts,
@@ -237,7 +244,7 @@ fn verified(report: &Report) -> Value {
         "entries_of_others": report.others,
         "at_work": report.moving,
         "differences": differences,
-        "left_off": report.words().count().saturating_sub(TOLD),
+        "left_off": report.words().count().saturating_sub(MAX_DIFFERENCES),
     })
 }
 
@@ -255,28 +262,28 @@ pub fn account(tenant: &Arc<str>, name: &str) -> Result<AccountId, Fault> {
     }
 }
 
-fn limits_of(market: &Market, per_call: &str, daily: &str) -> Result<autonomy::Limits, Fault> {
+fn limits_of(market: &Market, per_call: &str, daily: &str) -> Result<autonomy::SpendingLimits, Fault> {
     let usual = market.config().limits;
-    Ok(autonomy::Limits { per_call: ut("per-call", per_call)?, daily: ut("daily", daily)?, ..usual })
+    Ok(autonomy::SpendingLimits { per_call: ut("per-call", per_call)?, daily: ut("daily", daily)?, ..usual })
 }
 
 fn ut(name: &str, text: &str) -> Result<Ut, Fault> {
     Ut::parse(text).map_err(|error| Fault::new(Kind::InvalidParams, format!("{name}: {text:?} {error}")))
 }
 
-fn told(refused: Refused) -> Fault {
+fn fault_of(refused: ServiceError) -> Fault {
     match refused {
-        Refused::Fault(fault) => fault,
-        refused @ (Refused::Rule(_)
-        | Refused::Capability(_)
-        | Refused::Demand(_)
-        | Refused::Fields(_)
-        | Refused::Unknown(_)
-        | Refused::Who(_)
-        | Refused::KeyReused
-        | Refused::Taken(_)
-        | Refused::TooFast { .. }
-        | Refused::NotServed(_)) => Fault::new(Kind::InvalidParams, refused.to_string()),
+        ServiceError::Fault(fault) => fault,
+        refused @ (ServiceError::Rule(_)
+        | ServiceError::Capability(_)
+        | ServiceError::Demand(_)
+        | ServiceError::Fields(_)
+        | ServiceError::Unknown(_)
+        | ServiceError::Who(_)
+        | ServiceError::KeyReused
+        | ServiceError::Taken(_)
+        | ServiceError::TooFast { .. }
+        | ServiceError::NotServed(_)) => Fault::new(Kind::InvalidParams, refused.to_string()),
     }
 }
 

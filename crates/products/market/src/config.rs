@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::Uumit;
+use crate::MarketSettings;
 use anyhow::{Context, bail};
 use market_rules::{Rate, Ut, autonomy};
 use schemars::JsonSchema;
@@ -170,7 +170,7 @@ impl Market {
         Ok(())
     }
 
-    fn rates(&self) -> anyhow::Result<(Rate, autonomy::Limits)> {
+    fn rates(&self) -> anyhow::Result<(Rate, autonomy::SpendingLimits)> {
         let written = |name: &str, text: &Option<String>, usual: Ut| -> anyhow::Result<Ut> {
             let Some(text) = text else { return Ok(usual) };
             let amount = Ut::parse(text).map_err(|error| anyhow::anyhow!("market.limits.{name}: {text:?} {error}"))?;
@@ -179,14 +179,14 @@ impl Market {
             }
             Ok(amount)
         };
-        let usual = autonomy::Limits::default();
+        let usual = autonomy::SpendingLimits::default();
         let commission = match &self.commission {
             Some(text) => Rate::parse(text).map_err(|error| anyhow::anyhow!("market.commission: {text:?} {error}"))?,
-            None => service::Config::default().purchases.commission,
+            None => service::MarketConfig::default().purchases.commission,
         };
         let per_call = written("per_call", &self.limits.per_call, usual.per_call)?;
         let daily = written("daily", &self.limits.daily, usual.daily)?;
-        Ok((commission, autonomy::Limits { per_call, daily, ..usual }))
+        Ok((commission, autonomy::SpendingLimits { per_call, daily, ..usual }))
     }
 
     pub fn budgets(&self) -> &WrittenBudgets {
@@ -198,9 +198,10 @@ impl Market {
     }
 
     /// The trade configuration, with its secret. In the demo, automatic parties act.
-    pub fn config(&self, is_demo: bool) -> anyhow::Result<service::Config> {
+    pub fn config(&self, is_demo: bool) -> anyhow::Result<service::MarketConfig> {
         let (commission, limits) = self.rates()?;
-        let mut config = service::Config { tenant: self.tenant().into(), limits, ..service::Config::default() };
+        let mut config =
+            service::MarketConfig { tenant: self.tenant().into(), limits, ..service::MarketConfig::default() };
         let rules = &mut config.purchases;
         rules.commission = commission;
         rules.auto_freeze = self.auto_freeze;
@@ -227,9 +228,9 @@ impl Market {
         Ok(config)
     }
 
-    pub fn settings(&self, market: service::Market) -> Uumit {
-        let usual = Uumit::new(market);
-        Uumit {
+    pub fn settings(&self, market: service::Market) -> MarketSettings {
+        let usual = MarketSettings::new(market);
+        MarketSettings {
             invalid_state_code: self.invalid_state_code.unwrap_or(usual.invalid_state_code),
             window_ms: self.window_ms.unwrap_or(usual.window_ms),
             requests_per_minute: self.requests_per_minute,
@@ -275,7 +276,7 @@ mod tests {
     fn what_is_left_out_is_the_default() {
         for text in ["market: true\n", "market: {}\n"] {
             let config = read(text).unwrap().config(false).unwrap();
-            let usual = service::Config::default();
+            let usual = service::MarketConfig::default();
             assert_eq!(config.purchases, usual.purchases, "{text}");
             assert_eq!((config.limits, config.access_s, &*config.tenant), (usual.limits, usual.access_s, "default"));
             assert_eq!((config.acts_after_ms, config.callback_secret), (None, None));
@@ -298,7 +299,7 @@ mod tests {
         assert_eq!((rules.commission, rules.auto_freeze), (Rate::parse("0.05").unwrap(), true));
         assert_eq!((rules.accept_ms, rules.deliver_ms, rules.confirm_ms), (1_000, 2_000, 3_000));
         assert_eq!((config.limits.per_call.to_string(), config.limits.daily.to_string()), ("0.5".into(), "20".into()));
-        assert_eq!(config.files, service::FileLimits { file_bytes: 5, per_purchase: 6, user_bytes: 7 });
+        assert_eq!(config.files, service::DeliverableLimits { file_bytes: 5, per_purchase: 6, user_bytes: 7 });
         assert!(config.capabilities.review && config.capabilities.private_callbacks);
         assert_eq!(config.agents, [Arc::from("upper"), Arc::from("lower")]);
         market.check_agents(&["echo", "lower", "upper"]).unwrap();

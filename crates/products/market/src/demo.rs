@@ -3,10 +3,10 @@
 //! Users and capability have the same ids everywhere. Keys are generated once and stay in `demo.json`; a folder
 //! without one, such as that of another replica on the same store, gets its own keys for the same users.
 
-use crate::service::{Caller, Credentials, Error as Refused, Market, MarketEntity as What, NewKey, NewUser};
+use crate::service::{Credentials, Error as Refused, Market, MarketCaller, MarketEntity as What, NewApiKey, NewUser};
 use anyhow::Context;
 use gateway::product::config::drawn;
-use market_rules::capability::{Action, Draft, Status};
+use market_rules::capability::{CapabilityAction, CapabilityDraft, Status};
 use market_rules::{CapabilityId, UserId, Ut, autonomy};
 use model::Json;
 use serde_json::{Map, Value};
@@ -68,7 +68,7 @@ pub async fn open(market: &Market, told: &Map<String, Value>) -> anyhow::Result<
         if known(market.user(&id).await)?.is_none() {
             make(market, party, id.clone(), told[password].as_str()).await?;
         }
-        known(market.issue_key(NewKey::User(id), Some(member(key)?)).await)?;
+        known(market.issue_key(NewApiKey::User(id), Some(member(key)?)).await)?;
     }
     match market.credit(&member(BUYER.members[0])?.into(), CREDIT, REFERENCE, Some("to try it with".into())).await {
         Ok(_) => {}
@@ -87,7 +87,7 @@ async fn make(market: &Market, party: &Party, id: UserId, password: Option<&str>
         id: Some(id),
         account: password.map(|_| party.account.into()),
         password: password.map(str::to_owned),
-        limits: Some(autonomy::Limits { per_call: much, daily: much, ..autonomy::Limits::default() }),
+        limits: Some(autonomy::SpendingLimits { per_call: much, daily: much, ..autonomy::SpendingLimits::default() }),
         acts_alone: true,
         ..NewUser::default()
     };
@@ -103,7 +103,7 @@ async fn make(market: &Market, party: &Party, id: UserId, password: Option<&str>
     }
 }
 
-async fn offer(market: &Market, seller: &Caller, id: &CapabilityId) -> anyhow::Result<()> {
+async fn offer(market: &Market, seller: &MarketCaller, id: &CapabilityId) -> anyhow::Result<()> {
     let offer = match market.capability(Some(seller), id).await {
         Ok(offer) => offer,
         Err(Refused::Unknown(What::Capability)) => match market.offer(seller, draft(), Some(id.clone()), None).await {
@@ -116,11 +116,11 @@ async fn offer(market: &Market, seller: &Caller, id: &CapabilityId) -> anyhow::R
     if offer.owner != seller.user || offer.status != Status::Draft {
         return Ok(());
     }
-    known(market.change_capability(&seller.actor(), id, Action::Submit, None).await).map(drop)
+    known(market.change_capability(&seller.actor(), id, CapabilityAction::Submit, None).await).map(drop)
 }
 
-fn draft() -> Draft {
-    Draft {
+fn draft() -> CapabilityDraft {
+    CapabilityDraft {
         title: Some("OCR of invoices".into()),
         description: Some("Reads an invoice and answers with what stands in it".into()),
         category: Some("documents".into()),
@@ -128,7 +128,7 @@ fn draft() -> Draft {
         pricing_model: Some("per_use".into()),
         price_ut: Json::parse("120"),
         tags: vec!["ocr".into(), "invoice".into()],
-        ..Draft::default()
+        ..CapabilityDraft::default()
     }
 }
 
@@ -165,7 +165,7 @@ fn known<T>(outcome: Result<T, Refused>) -> anyhow::Result<T> {
 mod tests {
     use std::sync::Arc;
 
-    use crate::service::{Config, OrderRequest as Wish};
+    use crate::service::{MarketConfig, OrderRequest as Wish};
     use engine::Engine;
     use market_rules::transaction::Status as Step;
 
@@ -175,7 +175,7 @@ mod tests {
     async fn market() -> Market {
         let store = Arc::new(stores::memory::MemoryStore::new());
         let engine = Engine::builder(store).start().await.unwrap();
-        Market::start(engine, Config::default(), false).await.unwrap()
+        Market::start(engine, MarketConfig::default(), false).await.unwrap()
     }
 
     /// One start of the demo.
@@ -185,7 +185,7 @@ mod tests {
         told[SECTION].clone()
     }
 
-    async fn buyer(market: &Market, told: &Value) -> Caller {
+    async fn buyer(market: &Market, told: &Value) -> MarketCaller {
         let shown = Credentials { api_key: told["api_key"].as_str(), user: told["user_id"].as_str(), bearer: None };
         market.who(shown).await.unwrap()
     }

@@ -1,4 +1,42 @@
-//! The marketplace.
+//! The market: users offer capabilities for sale, buy them and are paid, over REST and over UUMit's dialect of A2A. The
+//! same ledger bills the turns of agents that have a price.
+//!
+//! Modules:
+//!
+//! * [`service`]: the market on a store: users, capabilities, purchases, demands, wallets, billing. Everything else in this
+//!   crate calls it.
+//! * [`uumit`]: the JSON-RPC dialect, in which a purchase is a task; its codec, cards, errors and endpoint
+//! * `rest`: the REST API below `/api/v1`, its route table and its OpenAPI document
+//! * `routes`: the addresses of the product, and the requests that it owns at addresses shared with agents
+//! * `settings`: settings of the endpoints
+//! * [`admin`]: operators' commands (`rialto market`)
+//!
+//! The rules are a crate of their own, [`market_rules`], which is pure: it computes what a step changes. Amounts, entries
+//! and holds are those of the crate [`ledger`].
+//!
+//! # The path of a purchase
+//!
+//! 1. A request arrives at `rest` (`POST /api/v1/transactions`) or at [`uumit`] (`tasks/send`). The endpoint authenticates
+//!    the caller with [`service::Market::who`] and reads the idempotency key.
+//! 2. [`service::Market::order`] reads the capability, the buyer's balance and its spending limits, and asks
+//!    [`market_rules::Transaction::create`] for the step. An agent above its limits needs a person's confirmation first.
+//! 3. The step becomes one commit of the store: the transaction's row, ledger entries, the status of the task, and the
+//!    timer of the next deadline. On a conflict the rows are read again and the step is computed again.
+//! 4. The seller accepts and delivers: a person through REST, or a machine (an agent of this server, a callback, or the
+//!    seller's own program), which `service::sellers` drives after each step and again when the timer fires.
+//! 5. The buyer confirms, or the deadline does. The purchase is settled. Every step is a [`market_rules::TransactionStep`],
+//!    committed in the same way by [`service::Market::act`].
+//!
+//! # Where money moves
+//!
+//! Only in commits, as ledger entries whose lines add up to zero:
+//!
+//! * `service::wallet`: credit from outside, by an operator's command
+//! * `service::commit`: the entries of a purchase: the freeze moves the price from `available` to `frozen` of the buyer; the
+//!   settlement moves it to the seller and the platform's commission; a refund moves it back
+//! * `service::billing`: the hold for an agent's turn, and its settlement when the turn ends
+//!
+//! `rialto market verify` recomputes every balance and hold from the journal (`service::wallet::verify`).
 
 pub mod admin;
 pub mod config;
@@ -12,7 +50,7 @@ mod settings;
 pub mod uumit;
 
 pub use routes::{MarketAddress, MarketService};
-pub use settings::Uumit;
+pub use settings::MarketSettings;
 
 use std::sync::Arc;
 
@@ -24,9 +62,10 @@ use gateway::admin::AdminCommand;
 use gateway::product::{Prepared, ProductKind, Setup};
 use http::HeaderName;
 
-/// The user that a key of the market acts for.
+/// The header that names the user a key acts for.
 pub(crate) static PLATFORM_USER: HeaderName = HeaderName::from_static("x-platform-user-id");
 
+/// The market as a product of the gateway.
 pub struct MarketProduct;
 
 impl ProductKind for MarketProduct {

@@ -8,9 +8,9 @@ use gateway::{Server, Settings, settings};
 use model::ports::agent::Agent;
 use serde_json::{Map, Value};
 
-use crate::config::{Market as MarketConfig, Switch};
+use crate::config::{Market as MarketSection, Switch};
 use crate::pricing::Prices;
-use crate::service::{Config, Market};
+use crate::service::{Market, MarketConfig};
 use crate::{MarketService, demo};
 
 /// The key of the section.
@@ -20,7 +20,7 @@ pub(crate) fn prepare(setup: &Setup<'_>) -> anyhow::Result<Option<Box<dyn Prepar
     let wanted = match setup.section::<Switch>(SECTION) {
         Some(Switch::On(market)) => Some((**market).clone()),
         Some(Switch::Off) => None,
-        None => setup.is_demo.then(MarketConfig::default),
+        None => setup.is_demo.then(MarketSection::default),
     };
     if let Some(wanted) = &wanted {
         wanted.check()?;
@@ -51,8 +51,8 @@ pub(crate) fn prepare(setup: &Setup<'_>) -> anyhow::Result<Option<Box<dyn Prepar
 }
 
 struct PreparedMarket {
-    terms: MarketConfig,
-    config: Config,
+    terms: MarketSection,
+    config: MarketConfig,
     prices: Option<Prices>,
     running: Option<Arc<MarketService>>,
     /// A market that is new at a reload opens at the next start.

@@ -8,10 +8,10 @@ use http::{HeaderMap, request};
 use model::{Fault, Kind};
 use web::body::Response;
 
-use super::Uumit;
-use crate::config::Market as MarketConfig;
-use crate::rest::pace::RequestRate;
-use crate::service::{Config, Market};
+use super::MarketSettings;
+use crate::config::Market as MarketSection;
+use crate::rest::request_rate::RequestRate;
+use crate::service::{Market, MarketConfig};
 use crate::uumit::endpoint as uumit;
 use crate::{PLATFORM_USER, rest};
 use gateway::front::RequestLog;
@@ -22,31 +22,31 @@ use gateway::product::{
 use gateway::{Server, callers, intake};
 
 pub struct MarketService {
-    settings: Uumit,
+    settings: MarketSettings,
     pub(crate) rate: Option<RequestRate>,
     /// The market's section of the config.
-    terms: MarketConfig,
+    terms: MarketSection,
     /// Takes effect when the service is in force.
-    config: Option<Config>,
+    config: Option<MarketConfig>,
 }
 
 impl MarketService {
-    pub fn new(settings: Uumit) -> MarketService {
+    pub fn new(settings: MarketSettings) -> MarketService {
         let rate = RequestRate::new(&settings);
-        MarketService { settings, rate, terms: MarketConfig::default(), config: None }
+        MarketService { settings, rate, terms: MarketSection::default(), config: None }
     }
 
     /// The service of a market with these terms.
-    pub(crate) fn named(self, terms: MarketConfig) -> MarketService {
+    pub(crate) fn named(self, terms: MarketSection) -> MarketService {
         MarketService { terms, ..self }
     }
 
     /// The same market with other terms.
-    pub(crate) fn with_terms(&self, terms: MarketConfig, config: Config) -> MarketService {
+    pub(crate) fn with_terms(&self, terms: MarketSection, config: MarketConfig) -> MarketService {
         MarketService { settings: self.settings.clone(), rate: self.rate.clone(), terms, config: Some(config) }
     }
 
-    pub(crate) fn terms(&self) -> &MarketConfig {
+    pub(crate) fn terms(&self) -> &MarketSection {
         &self.terms
     }
 
@@ -54,8 +54,8 @@ impl MarketService {
         &self.settings.market
     }
 
-    /// The market's settings, where it is served.
-    pub(crate) fn settings(server: &Server) -> Option<&Uumit> {
+    /// The market's settings; `None` if this gateway has no market.
+    pub(crate) fn settings(server: &Server) -> Option<&MarketSettings> {
         server.product::<MarketService>().map(|service| &service.settings)
     }
 }
@@ -108,7 +108,8 @@ impl SharedAddress for MarketAddress {
         headers.contains_key(&PLATFORM_USER)
     }
 
-    /// `capability_id` is the market's alone. An id of the market's form is too, where there is no message.
+    /// Only requests of the market have `capability_id`. An id of the market's form is the market's too, unless there
+    /// is a message.
     fn by_params(&self, _method: &str, params: Option<&str>, has_session: bool) -> Ownership {
         let (mut is_named, mut has_message) = (false, false);
         for (name, value) in params.into_iter().flat_map(scan::members) {
@@ -173,7 +174,7 @@ impl ProductEndpoint for MarketEndpoint<'_> {
             match self {
                 MarketEndpoint::JsonRpc => identify(server, head).await,
                 MarketEndpoint::Card => Ok(()),
-                // The front asks who is calling before it looks at the body; the other routes need no credential.
+                // REST routes authenticate later; here only the size limit of anonymous requests applies.
                 MarketEndpoint::Rest(_) => identify(server, head).await.map_err(|_| {
                     let most = intake::STRANGER_BYTES;
                     let message =
@@ -212,7 +213,7 @@ impl ProductEndpoint for MarketEndpoint<'_> {
     }
 }
 
-/// Whether the headers show a user of the market.
+/// Authenticates the headers as a user of the market.
 async fn identify(server: &Server, head: &request::Parts) -> Result<(), Fault> {
     let Some(uumit) = MarketService::settings(server) else { return Err(callers::nobody()) };
     match uumit.market.who(uumit::credentials(&head.headers)).await {

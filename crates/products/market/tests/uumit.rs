@@ -1,4 +1,4 @@
-//! UUMit's wire: every example of its page, as requests and as answers, and all that can be refused.
+//! UUMit's wire format: every example of its documentation, as requests and responses, and all errors.
 
 #![allow(clippy::unwrap_used)]
 
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use dialects::framing::jsonrpc;
 use market::uumit::errors::{Error, Line};
 use market::uumit::{card, decode, encode};
-use market_rules::transaction::{Action, Deliverable, Order, Rules};
+use market_rules::transaction::{Deliverable, PurchaseOrder, TransactionAction, TransactionRules};
 use market_rules::{
     Actor, CapabilityId, Error as Refusal, MarketState as Book, Transaction, UserId, Ut, Via, autonomy, capability,
     ledger,
@@ -22,7 +22,7 @@ const PLATFORM: &str = "the platform";
 const NOW: Time = Time(1_775_721_600_000);
 
 fn offer(id: &str, served: capability::Served) -> market_rules::Capability {
-    let draft = capability::Draft {
+    let draft = capability::CapabilityDraft {
         title: Some("OCR of invoices".into()),
         description: Some("Reads an invoice".into()),
         category: Some("documents".into()),
@@ -32,7 +32,7 @@ fn offer(id: &str, served: capability::Served) -> market_rules::Capability {
         tags: vec!["ocr".into(), "invoice".into()],
         ..Default::default()
     };
-    let mut terms = draft.check(&capability::Rules::default()).unwrap();
+    let mut terms = draft.check(&capability::CapabilityRules::default()).unwrap();
     terms.served = served;
     let mut offer =
         market_rules::Capability::new(&TENANT.into(), CapabilityId::from(id), UserId::from("660f9500"), terms, NOW);
@@ -45,7 +45,7 @@ struct Shop {
     row: Transaction,
 }
 
-/// A purchase of an invoice's reading for 120, by an agent that may spend `alone` by itself.
+/// A purchase for 120 by an agent with the limit `alone`.
 fn bought(alone: &str, context: Option<&str>) -> Shop {
     let (tenant, buyer): (Arc<str>, UserId) = (TENANT.into(), "550e8400".into());
     let mut book = Book::default();
@@ -53,7 +53,7 @@ fn bought(alone: &str, context: Option<&str>) -> Shop {
     book.post(&ledger::LedgerEntry::recharge(&tenant, &buyer, credit, "welcome", None, NOW).unwrap()).unwrap();
     let offer = offer("cap_ocr_invoice_v1", capability::Served::Person);
     book.put_capability(offer.clone());
-    let order = Order {
+    let order = PurchaseOrder {
         id: "task_01jqxyz0000000000000000000".parse().unwrap(),
         tenant,
         buyer,
@@ -62,28 +62,28 @@ fn bought(alone: &str, context: Option<&str>) -> Shop {
         context: context.map(Into::into),
         demand: None,
         input: None,
-        limits: autonomy::Limits { per_call: Ut::parse(alone).unwrap(), ..Default::default() },
+        limits: autonomy::SpendingLimits { per_call: Ut::parse(alone).unwrap(), ..Default::default() },
         spent: Ut::ZERO,
         confirmed: None,
         sold: market_rules::Sales::default(),
     };
-    let row = book.order(order, &offer.id, NOW, &Rules::default()).unwrap().transaction;
+    let row = book.order(order, &offer.id, NOW, &TransactionRules::default()).unwrap().transaction;
     Shop { book, row }
 }
 
 impl Shop {
-    fn act(&mut self, actor: &str, action: Action) -> &Transaction {
+    fn act(&mut self, actor: &str, action: TransactionAction) -> &Transaction {
         let actor = if actor == PLATFORM { Actor::Platform } else { Actor::person(TENANT, &actor.into()) };
         let now = Time(self.row.updated_at.0 + 1_000);
-        self.row = self.book.act(self.row.id, &actor, action, now, &Rules::default()).unwrap().transaction;
+        self.row = self.book.act(self.row.id, &actor, action, now, &TransactionRules::default()).unwrap().transaction;
         &self.row
     }
 
     fn delivered(&mut self, files: Vec<Deliverable>) {
-        self.act("550e8400", Action::Freeze);
-        self.act("660f9500", Action::Accept);
+        self.act("550e8400", TransactionAction::Freeze);
+        self.act("660f9500", TransactionAction::Accept);
         let result = Json::parse(r#"{"total":"99.50"}"#);
-        self.act("660f9500", Action::Deliver { result, deliverables: files });
+        self.act("660f9500", TransactionAction::Deliver { result, deliverables: files });
     }
 }
 
@@ -103,7 +103,7 @@ fn request(line: &str) -> String {
 fn requests() {
     let mut out = String::new();
     for line in [
-        // The page's own.
+        // Examples of the documentation.
         r#"{ "jsonrpc": "2.0", "method": "tasks/send", "params": { "capability_id": "cap_ocr_invoice_v1", "booked_hours": null }, "id": "1"}"#,
         r#"{"jsonrpc":"2.0","id":"1","method":"tasks/send","params":{"capability_id":"cap_ocr_invoice_v1"}}"#,
         r#"{ "jsonrpc": "2.0", "method": "tasks/get", "params": { "id": "task_01jqxyz" }, "id": "2"}"#,
@@ -149,9 +149,9 @@ fn answers() {
     let mut shop = bought("1000", Some("ctx_abc"));
     show("sent", encode::sent(&id, &shop.row));
     show("submitted", encode::got(&id, &shop.row));
-    shop.act("550e8400", Action::Freeze);
+    shop.act("550e8400", TransactionAction::Freeze);
     show("frozen", encode::got(&id, &shop.row));
-    shop.act("660f9500", Action::Accept);
+    shop.act("660f9500", TransactionAction::Accept);
     show("working", encode::got(&id, &shop.row));
     let file = |n: &str| Deliverable {
         deliverable_id: format!("del_{n}").into(),
@@ -159,36 +159,36 @@ fn answers() {
         file_name: format!("invoice \"{n}\".json").into(),
     };
     let result = Json::parse(r#"{"total":"99.50"}"#);
-    shop.act("660f9500", Action::Deliver { result, deliverables: vec![file("1"), file("2")] });
+    shop.act("660f9500", TransactionAction::Deliver { result, deliverables: vec![file("1"), file("2")] });
     show("delivered", encode::got(&id, &shop.row));
-    shop.act("550e8400", Action::Confirm);
+    shop.act("550e8400", TransactionAction::Confirm);
     show("settled, with two files", encode::got(&id, &shop.row));
 
     let mut shop = bought("1000", None);
     shop.delivered(Vec::new());
-    shop.act("550e8400", Action::Confirm);
+    shop.act("550e8400", TransactionAction::Confirm);
     show("settled, without files", encode::got(&id, &shop.row));
 
     let mut shop = bought("1000", None);
-    shop.act("550e8400", Action::Cancel);
+    shop.act("550e8400", TransactionAction::Cancel);
     show("cancelled by its buyer, the answer to that", encode::canceled(&id, &shop.row));
     show("cancelled by its buyer", encode::got(&id, &shop.row));
 
     let mut shop = bought("1000", None);
-    shop.act("550e8400", Action::Freeze);
-    shop.act("660f9500", Action::Reject { reason: Some("no time".into()) });
+    shop.act("550e8400", TransactionAction::Freeze);
+    shop.act("660f9500", TransactionAction::Reject { reason: Some("no time".into()) });
     show("rejected by its seller", encode::got(&id, &shop.row));
 
     let mut shop = bought("1000", None);
-    shop.act("550e8400", Action::Freeze);
-    shop.act("660f9500", Action::Accept);
-    shop.act(PLATFORM, Action::Fail { reason: None });
+    shop.act("550e8400", TransactionAction::Freeze);
+    shop.act("660f9500", TransactionAction::Accept);
+    shop.act(PLATFORM, TransactionAction::Fail { reason: None });
     show("failed", encode::got(&id, &shop.row));
 
     let mut shop = bought("100", None);
     show("sent, above what the agent may spend", encode::sent(&id, &shop.row));
     show("waits for a person's yes", encode::got(&id, &shop.row));
-    shop.act("550e8400", Action::Approve(None));
+    shop.act("550e8400", TransactionAction::Approve(None));
     show("a person said yes", encode::got(&id, &shop.row));
     insta::assert_snapshot!("answers", out);
 }
@@ -215,8 +215,8 @@ fn frames() {
     let id = jsonrpc::Id::of(&"sub-001".into()).unwrap();
     let mut shop = bought("1000", None);
     let mut out = Vec::new();
-    shop.act("550e8400", Action::Freeze);
-    shop.act("660f9500", Action::Accept);
+    shop.act("550e8400", TransactionAction::Freeze);
+    shop.act("660f9500", TransactionAction::Accept);
     encode::task_frame(&mut out, &id, &shop.row);
     let stranger = Error::of_refusal(&Refusal::NotParty, -32602, NOW);
     for error in [Error::no_task(), stranger] {
@@ -224,7 +224,7 @@ fn frames() {
     }
     out.extend_from_slice(encode::HEARTBEAT);
     let out = text(out);
-    // These three the page gives to the letter.
+    // The documentation has these three verbatim.
     for literal in [
         "event: error\ndata: {\"jsonrpc\":\"2.0\",\"id\":\"sub-001\",\"error\":{\"code\":-32004,\"message\":\"Task not found\",\"data\":{\"error_type\":\"not_found\"}}}\n\n",
         "event: error\ndata: {\"jsonrpc\":\"2.0\",\"id\":\"sub-001\",\"error\":{\"code\":-32003,\"message\":\"Permission denied\",\"data\":{\"error_type\":\"permission_denied\"}}}\n\n",
@@ -277,7 +277,7 @@ fn faults() {
     insta::assert_snapshot!("faults", out);
 }
 
-/// Only what the page tells inside a stream is told there.
+/// Only documented errors are sent inside a stream.
 #[test]
 fn a_stream_tells_of_two_errors_only() {
     for line in Line::ALL {

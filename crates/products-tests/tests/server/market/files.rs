@@ -157,7 +157,7 @@ async fn what_cannot_be_uploaded_is_refused_in_words() {
     assert_eq!(refusal(&told(bare).await), (400, 1001));
     let nothing = house.upload(SELLER, "tx_00000000000000000000000000", "a").body("bytes");
     assert_eq!(refusal(&told(nothing).await), (404, 1004));
-    let large = vec![0; usize::try_from(market::service::FileLimits::default().file_bytes).unwrap() + 1];
+    let large = vec![0; usize::try_from(market::service::DeliverableLimits::default().file_bytes).unwrap() + 1];
     assert_eq!(refusal(&told(house.upload(SELLER, &id, "a").body(large)).await), (413, 1001));
     assert_eq!(refusal(&told(house.at(Method::POST, "/deliverables/upload").body("bytes")).await), (401, 1002));
     let foreign = json!({ "deliverables": [{ "access_id": "acc_00000000000000000000000000000000" }] });

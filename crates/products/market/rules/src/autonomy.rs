@@ -1,7 +1,9 @@
-//! How far an agent may go by itself. Within its user's limits it buys; beyond them a person has to say yes.
+//! The limits of an agent's autonomy. An agent buys without asking within its user's limits; above them a person has to
+//! confirm.
 //!
-//! The yes travels as a token: made with the question, bound to the caller, the capability and the fee, good for five
-//! minutes and for one purchase. It is signed, not kept; what a store keeps is the [`Mark`] of one that was used.
+//! A confirmation is a token. It is issued with the question, bound to the caller, the capability and the price, valid
+//! for five minutes and for one purchase. Tokens are signed and not stored; the store has the [`Mark`] of each used
+//! token.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,22 +21,22 @@ use ledger::{UserId, Ut};
 
 /// The limits within which an agent spends without a confirmation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct SpendingLimits {
     /// In one purchase.
     pub per_call: Ut,
-    /// In one day (UTC), all purchases together, as they are decided: what comes back later is not given back here.
+    /// Sum of all purchases of one UTC day, counted when they are decided. Later refunds do not reduce the sum.
     pub daily: Ut,
-    /// The highest class of risk it may take.
+    /// The highest risk class of a purchase.
     pub risk: Risk,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits { per_call: Ut::from_hundredths(10_000), daily: Ut::from_hundredths(500_000), risk: Risk::L3 }
+impl Default for SpendingLimits {
+    fn default() -> SpendingLimits {
+        SpendingLimits { per_call: Ut::from_hundredths(10_000), daily: Ut::from_hundredths(500_000), risk: Risk::L3 }
     }
 }
 
-/// How much is at stake. What a capability gives access to sets the class; a fee above a limit raises it.
+/// The risk class of a purchase. The capability's type sets the class; a price above a limit raises it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Risk {
     L0,
@@ -59,9 +61,9 @@ impl Risk {
         }
     }
 
-    /// Free data is L0, other data L1, a service L2, an account L4. A fee above the limit of one call raises the class by one,
-    /// a fee above the limit of a day by two.
-    pub fn of(what: CapabilityType, fee: Ut, limits: &Limits) -> Risk {
+    /// Free data is L0, other data L1, a service L2, an account L4. A fee above the limit of one call raises the class
+    /// by one, a fee above the limit of a day by two.
+    pub fn of(what: CapabilityType, fee: Ut, limits: &SpendingLimits) -> Risk {
         let by_type = match what {
             CapabilityType::Data | CapabilityType::Knowledge if fee.is_zero() => 0,
             CapabilityType::Data | CapabilityType::Knowledge => 1,
@@ -77,11 +79,11 @@ impl Risk {
     }
 }
 
-/// Whether an agent may buy this by itself.
+/// The decision whether an agent may buy without a confirmation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     Alone,
-    /// A person has to say yes first, because of this.
+    /// A person has to confirm first, for this reason.
     Ask(Because),
 }
 
@@ -95,8 +97,8 @@ pub enum Because {
     Risk,
 }
 
-/// `spent` is what the user's agents have spent by themselves this day.
-pub fn decide(limits: &Limits, spent: Ut, fee: Ut, risk: Risk) -> Decision {
+/// `spent` is the sum that the user's agents have spent without confirmation on this day.
+pub fn decide(limits: &SpendingLimits, spent: Ut, fee: Ut, risk: Risk) -> Decision {
     if fee > limits.per_call {
         return Decision::Ask(Because::PerCall);
     }
@@ -109,7 +111,7 @@ pub fn decide(limits: &Limits, spent: Ut, fee: Ut, risk: Risk) -> Decision {
     Decision::Alone
 }
 
-/// Days since 1970-01-01 UTC: what "daily" means.
+/// Days since 1970-01-01 UTC; daily limits count by these.
 pub fn day(now: Time) -> i64 {
     now.0.div_euclid(86_400_000)
 }
@@ -197,10 +199,10 @@ impl Question {
 
 /// The key that signs tokens. All replicas need the same one.
 #[derive(Clone)]
-pub struct Key(Hmac<Sha256>);
+pub struct ConfirmationKey(Hmac<Sha256>);
 
 /// The key is in no log.
-impl fmt::Debug for Key {
+impl fmt::Debug for ConfirmationKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Key(..)")
     }
@@ -222,7 +224,7 @@ pub enum TokenRefused {
     Used,
 }
 
-/// How long a token is good for.
+/// Lifetime of a token.
 pub const TOKEN_MS: u64 = 5 * 60 * 1_000;
 
 const V1: u8 = 1;
@@ -231,14 +233,14 @@ const NONCE: usize = 16;
 const HEAD: usize = 1 + 8 + NONCE;
 const MAC: usize = 32;
 
-/// Which token it was. Kept until the token would have expired anyway.
+/// Identifies a used token. Stored until the token's expiry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Mark {
     pub nonce: [u8; NONCE],
     pub until: Time,
 }
 
-/// A token that was found good. There is no other way to get one, and it says itself what it is good for.
+/// A verified token. Only [`ConfirmationKey::check`] makes one, and it names the question that it answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Confirmed {
     question: Question,
@@ -263,15 +265,15 @@ impl Confirmed {
     }
 }
 
-impl Key {
-    pub fn new(secret: &[u8]) -> Result<Key, KeyTooShort> {
+impl ConfirmationKey {
+    pub fn new(secret: &[u8]) -> Result<ConfirmationKey, KeyTooShort> {
         if secret.len() < 32 {
             return Err(KeyTooShort);
         }
-        Hmac::new_from_slice(secret).map(Key).map_err(|_| KeyTooShort)
+        Hmac::new_from_slice(secret).map(ConfirmationKey).map_err(|_| KeyTooShort)
     }
 
-    /// Makes a token. `nonce` is drawn by the caller, anew for each.
+    /// Issues a token. The caller draws a new `nonce` for each.
     pub fn issue(&self, question: &Question, nonce: [u8; NONCE], now: Time) -> String {
         let mut token = Vec::with_capacity(HEAD + MAC);
         token.push(V1);
@@ -282,7 +284,7 @@ impl Key {
         URL_SAFE_NO_PAD.encode(token)
     }
 
-    /// Finds out whether a token answers this very question, now. That it was not used before is a guard of the commit.
+    /// Verifies that a token answers this question and has not expired. The commit's precondition refuses a used token.
     pub fn check(&self, token: &str, question: &Question, now: Time) -> Result<Confirmed, TokenRefused> {
         let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| TokenRefused::Unreadable)?;
         let (head, mac) = bytes.split_at_checked(HEAD).ok_or(TokenRefused::Unreadable)?;
@@ -292,7 +294,7 @@ impl Key {
         if *version != V1 || mac.len() != MAC {
             return Err(TokenRefused::Unreadable);
         }
-        // Takes the same time however much of it is right.
+        // Compares in constant time.
         self.over(head, question).verify_slice(mac).map_err(|_| TokenRefused::NotForThis)?;
         let confirmed =
             Confirmed { question: question.clone(), mark: Mark { nonce, until: Time(i64::from_be_bytes(*until)) } };
@@ -300,7 +302,7 @@ impl Key {
         Ok(confirmed)
     }
 
-    /// Each text goes in with its length: no two questions read alike.
+    /// Each text is prefixed with its length, so that two different questions never have the same bytes.
     fn over(&self, head: &[u8], question: &Question) -> Hmac<Sha256> {
         let mut mac = self.0.clone();
         mac.update(b"rialto-market-confirm");

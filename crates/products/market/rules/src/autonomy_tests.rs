@@ -10,13 +10,13 @@ fn ut(units: i64) -> Ut {
 fn question() -> Question {
     Question { tenant: "default".into(), caller: "u_1".into(), capability: "cap_x".into(), fee: ut(120) }
 }
-fn key(byte: u8) -> Key {
-    Key::new(&[byte; 32]).unwrap()
+fn key(byte: u8) -> ConfirmationKey {
+    ConfirmationKey::new(&[byte; 32]).unwrap()
 }
 
 #[test]
 fn an_agent_buys_within_its_limits_and_asks_beyond_them() {
-    let limits = Limits::default();
+    let limits = SpendingLimits::default();
     let ask = |spent, fee, risk| decide(&limits, ut(spent), ut(fee), risk);
     assert_eq!(ask(0, 100, Risk::L3), Decision::Alone);
     assert_eq!(ask(4_900, 100, Risk::L0), Decision::Alone);
@@ -24,7 +24,7 @@ fn an_agent_buys_within_its_limits_and_asks_beyond_them() {
     assert_eq!(ask(4_901, 100, Risk::L0), Decision::Ask(Because::Daily));
     assert_eq!(ask(0, 0, Risk::L4), Decision::Ask(Because::Risk));
     let full = decide(
-        &Limits { daily: Ut::from_hundredths(i64::MAX), ..limits },
+        &SpendingLimits { daily: Ut::from_hundredths(i64::MAX), ..limits },
         Ut::from_hundredths(i64::MAX),
         ut(1),
         Risk::L0,
@@ -34,7 +34,7 @@ fn an_agent_buys_within_its_limits_and_asks_beyond_them() {
 
 #[test]
 fn risk_follows_from_what_it_is_and_what_it_costs() {
-    let of = |what, fee| Risk::of(what, ut(fee), &Limits::default()).name();
+    let of = |what, fee| Risk::of(what, ut(fee), &SpendingLimits::default()).name();
     assert_eq!(of(CapabilityType::Data, 0), "L0");
     assert_eq!(of(CapabilityType::Knowledge, 1), "L1");
     assert_eq!(of(CapabilityType::Api, 0), "L2");
@@ -63,7 +63,7 @@ fn a_token_is_good_for_its_question_and_five_minutes() {
         Question { caller: "u_2".into(), ..question() },
         Question { capability: "cap_y".into(), ..question() },
         Question { fee: ut(121), ..question() },
-        // The same letters, divided elsewhere.
+        // The same letters, split at another place.
         Question { caller: "u_1c".into(), capability: "ap_x".into(), ..question() },
     ] {
         assert_eq!(key(1).check(&token, &other, Time(2_000)), Err(TokenRefused::NotForThis), "{other:?}");
@@ -73,17 +73,17 @@ fn a_token_is_good_for_its_question_and_five_minutes() {
     }
 }
 
-/// The layout of a token is a promise between replicas of two releases.
+/// The layout of a token is stable: replicas of two releases accept each other's tokens.
 #[test]
 fn a_token_is_what_it_was() {
     let token = key(1).issue(&question(), [7; 16], Time(1_000));
-    // The same as another HMAC-SHA256 makes of the key, the head and the question.
+    // Computed with another implementation of HMAC-SHA256 from the key, the head and the question.
     insta::assert_snapshot!(token);
 }
 
 #[test]
 fn a_short_key_is_refused_and_no_key_is_printed() {
-    assert_eq!(Key::new(&[1; 31]).unwrap_err(), KeyTooShort);
+    assert_eq!(ConfirmationKey::new(&[1; 31]).unwrap_err(), KeyTooShort);
     assert_eq!(format!("{:?}", key(1)), "Key(..)");
 }
 

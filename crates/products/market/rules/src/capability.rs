@@ -1,5 +1,5 @@
 //! Capabilities: terms and price, the kind of seller that serves them, and the states from draft to market. A seller's
-//! input is a [`Draft`].
+//! input is a [`CapabilityDraft`].
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use ledger::{UserId, Ut};
 
 mod draft;
 
-pub(crate) use draft::Wrong;
-pub use draft::{Draft, called_at};
+pub(crate) use draft::FieldErrors;
+pub use draft::{CapabilityDraft, called_at};
 
 pub const MAX_REASON: usize = 500;
-/// A year; what is longer is no booking.
+/// A leap year; longer bookings are refused.
 pub const MAX_HOURS: i64 = 8_784;
 
 /// Declares an enum whose members have one name each, on wires and in stores.
@@ -64,12 +64,12 @@ named!(Status {
     PendingReview = "pending_review",
     /// On the market.
     Active = "active",
-    /// Not what the market wants; may be changed and submitted again.
+    /// Refused by the review; may be changed and submitted again.
     Rejected = "rejected",
     Offline = "offline",
 });
 
-/// Who does the work.
+/// The party that does the work.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Served {
@@ -77,14 +77,14 @@ pub enum Served {
     Agent(Arc<str>),
     /// The seller's endpoint, called with a signature.
     Callback { url: Arc<str>, timeout_s: u32 },
-    /// A program of the seller's that comes and asks for work.
+    /// A program of the seller that fetches work.
     Worker,
     /// A person, through REST.
     Person,
 }
 
 impl Served {
-    /// The work is done without the seller's say: the platform accepts and delivers in the seller's name.
+    /// Whether the platform accepts and delivers in the seller's name.
     pub fn by_machine(&self) -> bool {
         match self {
             Served::Agent(_) | Served::Callback { .. } | Served::Worker => true,
@@ -100,10 +100,10 @@ pub struct Capability {
     pub owner: UserId,
     pub terms: CapabilityTerms,
     pub status: Status,
-    /// Why the review refused it.
+    /// The review's reason for a refusal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Arc<str>>,
-    /// The platform took it down: only the platform brings it back.
+    /// Taken down by the platform; only the platform puts it back.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub barred: bool,
     pub created_at: Time,
@@ -124,7 +124,7 @@ pub struct CapabilityTerms {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<Arc<str>>,
     pub delivery_mode: DeliveryMode,
-    /// A purchase that pays at least this needs no word of the seller's.
+    /// The platform accepts a purchase of at least this price for the seller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auto_accept_min: Option<Ut>,
     /// Purchases a day (UTC).
@@ -150,18 +150,18 @@ impl FieldError {
     }
 }
 
-/// How a capability comes to market here.
+/// Settings of the market for capabilities.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Rules {
+pub struct CapabilityRules {
     /// A reviewer approves each capability before it is on the market, and again when its promises have changed.
     pub review: bool,
-    /// Callbacks may be plain HTTP and on this machine or network: for trying things out.
+    /// Callbacks may use plain HTTP and private addresses; for tests and demos.
     pub private_callbacks: bool,
 }
 
 /// An action on a capability.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum CapabilityAction {
     Edit(Box<CapabilityTerms>),
     Submit,
     Approve,
@@ -181,21 +181,21 @@ named!(Verb {
     Remove = "remove",
 });
 
-impl Action {
+impl CapabilityAction {
     pub fn verb(&self) -> Verb {
         match self {
-            Action::Edit(_) => Verb::Edit,
-            Action::Submit => Verb::Submit,
-            Action::Approve => Verb::Approve,
-            Action::Refuse { .. } => Verb::Refuse,
-            Action::Offline => Verb::Offline,
-            Action::Online => Verb::Online,
-            Action::Remove => Verb::Remove,
+            CapabilityAction::Edit(_) => Verb::Edit,
+            CapabilityAction::Submit => Verb::Submit,
+            CapabilityAction::Approve => Verb::Approve,
+            CapabilityAction::Refuse { .. } => Verb::Refuse,
+            CapabilityAction::Offline => Verb::Offline,
+            CapabilityAction::Online => Verb::Online,
+            CapabilityAction::Remove => Verb::Remove,
         }
     }
 }
 
-/// Why it cannot be done.
+/// Reasons for refusing an action on a capability.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     #[error("only its owner may {} this capability", .0.name())]
@@ -216,7 +216,7 @@ pub enum After {
 }
 
 impl Capability {
-    /// A new one, a draft of its owner's.
+    /// A new capability, as a draft of its owner.
     pub fn new(tenant: &Arc<str>, id: CapabilityId, owner: UserId, terms: CapabilityTerms, now: Time) -> Capability {
         Capability {
             tenant: tenant.clone(),
@@ -232,8 +232,15 @@ impl Capability {
         }
     }
 
-    /// Performs an action if the actor may do it now. Purchases under way are not affected: they have all the terms they need.
-    pub fn step(&self, actor: &Actor, action: Action, now: Time, rules: &Rules) -> Result<After, Error> {
+    /// Performs an action if the actor may do it now. Open purchases are not affected: each has its own copy of the
+    /// terms.
+    pub fn step(
+        &self,
+        actor: &Actor,
+        action: CapabilityAction,
+        now: Time,
+        rules: &CapabilityRules,
+    ) -> Result<After, Error> {
         let verb = action.verb();
         let (owner, platform) = (actor.is(&self.tenant, &self.owner), *actor == Actor::Platform);
         match verb {
@@ -245,23 +252,25 @@ impl Capability {
         }
         let mut next = self.clone();
         next.status = match (&action, self.status) {
-            (Action::Remove, _) => return Ok(After::Removed),
-            (Action::Edit(terms), Status::Draft | Status::Rejected) => {
+            (CapabilityAction::Remove, _) => return Ok(After::Removed),
+            (CapabilityAction::Edit(terms), Status::Draft | Status::Rejected) => {
                 next.terms = (**terms).clone();
                 Status::Draft
             }
-            (Action::Edit(terms), Status::Active | Status::Offline) => {
+            (CapabilityAction::Edit(terms), Status::Active | Status::Offline) => {
                 let again = rules.review && self.terms.promises_other_than(terms);
                 next.terms = (**terms).clone();
                 if again { Status::Draft } else { self.status }
             }
-            (Action::Submit, Status::Draft | Status::Rejected) if rules.review || self.barred => Status::PendingReview,
-            (Action::Submit, Status::Draft | Status::Rejected) => Status::Active,
-            (Action::Approve, Status::PendingReview) => {
+            (CapabilityAction::Submit, Status::Draft | Status::Rejected) if rules.review || self.barred => {
+                Status::PendingReview
+            }
+            (CapabilityAction::Submit, Status::Draft | Status::Rejected) => Status::Active,
+            (CapabilityAction::Approve, Status::PendingReview) => {
                 next.barred = false;
                 Status::Active
             }
-            (Action::Refuse { reason }, Status::PendingReview) => {
+            (CapabilityAction::Refuse { reason }, Status::PendingReview) => {
                 if reason.chars().count() > MAX_REASON {
                     let detail = format!("must have at most {MAX_REASON} characters");
                     return Err(Error::Invalid(FieldError::new("reason", detail)));
@@ -269,26 +278,26 @@ impl Capability {
                 next.reason = Some(reason.clone());
                 Status::Rejected
             }
-            (Action::Offline, Status::Active) => {
+            (CapabilityAction::Offline, Status::Active) => {
                 next.barred = platform;
                 Status::Offline
             }
-            // The platform bars what its owner has already taken down, too.
-            (Action::Offline, Status::Offline) if platform => {
+            // The platform can also take down a capability that its owner has already withdrawn.
+            (CapabilityAction::Offline, Status::Offline) if platform => {
                 next.barred = true;
                 Status::Offline
             }
-            (Action::Online, Status::Offline) => {
+            (CapabilityAction::Online, Status::Offline) => {
                 next.barred = false;
                 Status::Active
             }
             (
-                Action::Edit(_)
-                | Action::Submit
-                | Action::Approve
-                | Action::Refuse { .. }
-                | Action::Offline
-                | Action::Online,
+                CapabilityAction::Edit(_)
+                | CapabilityAction::Submit
+                | CapabilityAction::Approve
+                | CapabilityAction::Refuse { .. }
+                | CapabilityAction::Offline
+                | CapabilityAction::Online,
                 status,
             ) => return Err(Error::WrongState { verb, status }),
         };
@@ -300,7 +309,7 @@ impl Capability {
         Ok(After::Kept(Box::new(next)))
     }
 
-    /// Whether anybody may buy it now.
+    /// Whether it can be bought now.
     pub fn is_on_sale(&self) -> bool {
         self.status == Status::Active && self.terms.available
     }
@@ -325,17 +334,18 @@ impl CapabilityTerms {
         }
     }
 
-    /// It may be sold only so often.
+    /// Whether it has a limit of sales.
     pub fn is_limited(&self) -> bool {
         self.daily_limit.is_some() || self.rate_limit_per_min.is_some()
     }
 
-    /// The seller has agreed beforehand.
+    /// Whether the seller accepts a purchase of this price in advance.
     pub fn accepts_by_itself(&self, price: Ut) -> bool {
         self.served.by_machine() || self.auto_accept_min.is_some_and(|least| price >= least)
     }
 
-    /// Whether a buyer, or a review, would find it to be something else. Price and limits may move freely.
+    /// Whether these terms promise something else, so that a review is needed again. Price and limits may change
+    /// freely.
     fn promises_other_than(&self, new: &CapabilityTerms) -> bool {
         let price_and_limits = CapabilityTerms {
             price: self.price,

@@ -7,26 +7,26 @@ use super::*;
 fn owner() -> Actor {
     Actor::person("default", &"seller".into())
 }
-fn draft() -> Draft {
-    Draft {
+fn draft() -> CapabilityDraft {
+    CapabilityDraft {
         title: Some("OCR".into()),
         description: Some("Reads an invoice".into()),
         category: Some("documents".into()),
         capability_type: Some("service".into()),
         pricing_model: Some("per_use".into()),
-        ..Draft::default()
+        ..CapabilityDraft::default()
     }
 }
 fn terms() -> CapabilityTerms {
-    draft().check(&Rules::default()).unwrap()
+    draft().check(&CapabilityRules::default()).unwrap()
 }
 fn capability(status: Status) -> Capability {
     let tenant: Arc<str> = "default".into();
     let new = Capability::new(&tenant, "cap".into(), "seller".into(), terms(), Time(5));
     Capability { status, ..new }
 }
-fn wrong(draft: Draft) -> Vec<String> {
-    draft.check(&Rules::default()).unwrap_err().iter().map(ToString::to_string).collect()
+fn wrong(draft: CapabilityDraft) -> Vec<String> {
+    draft.check(&CapabilityRules::default()).unwrap_err().iter().map(ToString::to_string).collect()
 }
 fn kept(after: Result<After, Error>) -> Capability {
     match after.unwrap() {
@@ -42,15 +42,15 @@ fn what_is_left_out_has_a_default() {
     assert_eq!(terms.delivery_mode, DeliveryMode::Instant);
     assert_eq!(terms.served, Served::Person);
     assert!(terms.available);
-    let called = Draft { callback_url: Some("https://seller.example.com/hook".into()), ..draft() };
+    let called = CapabilityDraft { callback_url: Some("https://seller.example.com/hook".into()), ..draft() };
     let url: Arc<str> = "https://seller.example.com/hook".into();
-    assert_eq!(called.check(&Rules::default()).unwrap().served, Served::Callback { url, timeout_s: 30 });
+    assert_eq!(called.check(&CapabilityRules::default()).unwrap().served, Served::Callback { url, timeout_s: 30 });
 }
 
 #[test]
 fn one_answer_names_every_wrong_field() {
     assert_eq!(
-        wrong(Draft::default()),
+        wrong(CapabilityDraft::default()),
         [
             "title is required",
             "description is required",
@@ -59,7 +59,7 @@ fn one_answer_names_every_wrong_field() {
             "pricing_model is required: one of per_use, per_query, per_hour, per_day, subscription",
         ]
     );
-    let bad = Draft {
+    let bad = CapabilityDraft {
         title: Some("é".repeat(201)),
         description: Some("  ".into()),
         category: Some("x".repeat(51)),
@@ -72,7 +72,7 @@ fn one_answer_names_every_wrong_field() {
         daily_limit: Some(0),
         rate_limit_per_min: Some(-3),
         callback_timeout_sec: Some(301),
-        ..Draft::default()
+        ..CapabilityDraft::default()
     };
     assert_eq!(
         wrong(bad),
@@ -91,8 +91,8 @@ fn one_answer_names_every_wrong_field() {
             "callback_url is required when pricing_model is per_query",
         ]
     );
-    assert_eq!(wrong(Draft { tags: vec!["t".into(); 21], ..draft() }), ["tags must be at most 20"]);
-    let both = Draft {
+    assert_eq!(wrong(CapabilityDraft { tags: vec!["t".into(); 21], ..draft() }), ["tags must be at most 20"]);
+    let both = CapabilityDraft {
         served: Some(Served::Agent("ocr".into())),
         callback_url: Some("https://e.example.com".into()),
         ..draft()
@@ -102,8 +102,10 @@ fn one_answer_names_every_wrong_field() {
 
 #[test]
 fn a_callback_is_public_and_encrypted() {
-    let check = |url: &str, rules: &Rules| Draft { callback_url: Some(url.into()), ..draft() }.check(rules).is_ok();
-    let strict = Rules::default();
+    let check = |url: &str, rules: &CapabilityRules| {
+        CapabilityDraft { callback_url: Some(url.into()), ..draft() }.check(rules).is_ok()
+    };
+    let strict = CapabilityRules::default();
     for good in ["https://seller.example.com/x?y=1", "https://93.184.216.34/", "https://[2606:2800::1]:8443/"] {
         assert!(check(good, &strict), "{good}");
     }
@@ -135,10 +137,10 @@ fn a_callback_is_public_and_encrypted() {
         assert!(!check(bad, &strict), "{bad}");
     }
     assert!(!check(&format!("https://e.example.com/{}", "x".repeat(2_000)), &strict));
-    let trying = Rules { private_callbacks: true, ..strict };
+    let trying = CapabilityRules { private_callbacks: true, ..strict };
     assert!(check("http://127.0.0.1:9000/hook", &trying) && !check("ftp://127.0.0.1/", &trying));
     let said = Served::Callback { url: "http://127.0.0.1/".into(), timeout_s: 5 };
-    assert_eq!(wrong(Draft { served: Some(said), ..draft() }), ["callback_url must begin with https://"]);
+    assert_eq!(wrong(CapabilityDraft { served: Some(said), ..draft() }), ["callback_url must begin with https://"]);
 }
 
 #[test]
@@ -168,24 +170,26 @@ fn a_seller_may_agree_beforehand() {
     assert!(CapabilityTerms { served: Served::Worker, ..terms() }.accepts_by_itself(ut(0)));
 }
 
-/// Who may do what in which state, and where it leads; every cell.
+/// The full table of actors, actions and states, with the resulting state.
 #[test]
 fn the_whole_life_of_a_capability() {
     let other = Actor::person("default", &"other".into());
     let namesake = Actor::person("elsewhere", &"seller".into());
     let mut table = String::new();
     let edited = CapabilityTerms { title: "OCR 2".into(), ..terms() };
-    for (name, rules) in [("reviewed", Rules { review: true, ..Rules::default() }), ("not reviewed", Rules::default())]
-    {
+    for (name, rules) in [
+        ("reviewed", CapabilityRules { review: true, ..CapabilityRules::default() }),
+        ("not reviewed", CapabilityRules::default()),
+    ] {
         table += &format!("-- {name}\n");
         for action in [
-            Action::Edit(Box::new(edited.clone())),
-            Action::Submit,
-            Action::Approve,
-            Action::Refuse { reason: "no".into() },
-            Action::Offline,
-            Action::Online,
-            Action::Remove,
+            CapabilityAction::Edit(Box::new(edited.clone())),
+            CapabilityAction::Submit,
+            CapabilityAction::Approve,
+            CapabilityAction::Refuse { reason: "no".into() },
+            CapabilityAction::Offline,
+            CapabilityAction::Online,
+            CapabilityAction::Remove,
         ] {
             for (who, actor) in
                 [("owner", &owner()), ("platform", &Actor::Platform), ("other", &other), ("namesake", &namesake)]
@@ -210,28 +214,28 @@ fn the_whole_life_of_a_capability() {
 
 #[test]
 fn what_the_platform_took_down_only_the_platform_brings_back() {
-    let review = Rules { review: true, ..Rules::default() };
-    let barred = kept(capability(Status::Active).step(&Actor::Platform, Action::Offline, Time(9), &review));
+    let review = CapabilityRules { review: true, ..CapabilityRules::default() };
+    let barred = kept(capability(Status::Active).step(&Actor::Platform, CapabilityAction::Offline, Time(9), &review));
     assert!(barred.barred);
-    let refused = barred.step(&owner(), Action::Online, Time(9), &review).unwrap_err();
+    let refused = barred.step(&owner(), CapabilityAction::Online, Time(9), &review).unwrap_err();
     assert_eq!(refused, Error::NotPlatform(Verb::Online));
-    // Nor by way of an edit and a market without reviews.
-    let edited = Action::Edit(Box::new(CapabilityTerms { title: "other".into(), ..terms() }));
+    // An edit on a market without reviews does not do it either.
+    let edited = CapabilityAction::Edit(Box::new(CapabilityTerms { title: "other".into(), ..terms() }));
     let draft = kept(barred.step(&owner(), edited, Time(9), &review));
-    let submitted = kept(draft.step(&owner(), Action::Submit, Time(9), &Rules::default()));
+    let submitted = kept(draft.step(&owner(), CapabilityAction::Submit, Time(9), &CapabilityRules::default()));
     assert_eq!(submitted.status, Status::PendingReview);
-    let back = kept(submitted.step(&Actor::Platform, Action::Approve, Time(9), &review));
+    let back = kept(submitted.step(&Actor::Platform, CapabilityAction::Approve, Time(9), &review));
     assert!(back.is_on_sale() && !back.barred);
-    let own = kept(capability(Status::Active).step(&owner(), Action::Offline, Time(9), &review));
-    let barred = kept(own.step(&Actor::Platform, Action::Offline, Time(9), &review));
+    let own = kept(capability(Status::Active).step(&owner(), CapabilityAction::Offline, Time(9), &review));
+    let barred = kept(own.step(&Actor::Platform, CapabilityAction::Offline, Time(9), &review));
     assert!(!own.barred && barred.barred);
 }
 
 #[test]
 fn price_and_limits_move_without_a_review_and_promises_do_not() {
-    let review = Rules { review: true, ..Rules::default() };
+    let review = CapabilityRules { review: true, ..CapabilityRules::default() };
     let edit = |terms: CapabilityTerms| {
-        kept(capability(Status::Active).step(&owner(), Action::Edit(Box::new(terms)), Time(9), &review))
+        kept(capability(Status::Active).step(&owner(), CapabilityAction::Edit(Box::new(terms)), Time(9), &review))
     };
     let dearer =
         edit(CapabilityTerms { price: Ut::from_hundredths(5), available: false, daily_limit: Some(1), ..terms() });
@@ -244,12 +248,13 @@ fn price_and_limits_move_without_a_review_and_promises_do_not() {
 #[test]
 fn each_change_is_a_version_and_a_reason_goes_with_its_refusal() {
     let before = capability(Status::PendingReview);
-    let refuse = |reason: &str| Action::Refuse { reason: reason.into() };
-    let refused = kept(before.step(&Actor::Platform, refuse("too vague"), Time(3), &Rules::default()));
-    // The clock went back; the time of the change did not.
+    let refuse = |reason: &str| CapabilityAction::Refuse { reason: reason.into() };
+    let refused = kept(before.step(&Actor::Platform, refuse("too vague"), Time(3), &CapabilityRules::default()));
+    // The clock went back; the time of the change did not go back.
     assert_eq!((refused.version, refused.updated_at, refused.reason.as_deref()), (2, Time(6), Some("too vague")));
-    let again = kept(refused.step(&owner(), Action::Submit, Time(9), &Rules::default()));
+    let again = kept(refused.step(&owner(), CapabilityAction::Submit, Time(9), &CapabilityRules::default()));
     assert_eq!((again.version, again.reason), (3, None));
-    let long = before.step(&Actor::Platform, refuse(&"x".repeat(501)), Time(3), &Rules::default()).unwrap_err();
+    let long =
+        before.step(&Actor::Platform, refuse(&"x".repeat(501)), Time(3), &CapabilityRules::default()).unwrap_err();
     assert_eq!(long.to_string(), "reason must have at most 500 characters");
 }

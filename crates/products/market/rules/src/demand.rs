@@ -1,12 +1,13 @@
-//! Demands: a buyer's description of wanted work. A demand is open until a purchase is made for it, its owner cancels it, or
-//! it expires. Its clarity and the match of an offer are scores with reasons: see [`fit()`] and [`Clarity`].
+//! Demands: a buyer's description of wanted work. A demand is open until a purchase is made for it, its owner cancels
+//! it, or it expires. The clarity of a demand and the match of an offer are scores with reasons: see [`Clarity`] and
+//! [`fit()`].
 
 use std::sync::Arc;
 
 use model::{Json, Time};
 use serde::{Deserialize, Serialize};
 
-use crate::capability::{CapabilityType, DeliveryMode, FieldError, PricingModel, Wrong, named};
+use crate::capability::{CapabilityType, DeliveryMode, FieldError, FieldErrors, PricingModel, named};
 use crate::{Actor, DemandId};
 use ledger::{TransactionId, UserId, Ut};
 
@@ -15,7 +16,7 @@ mod matching;
 mod terms;
 
 pub use clarity::{Clarity, Level};
-pub use matching::{Fit, Offered, Wanted, fit};
+pub use matching::{DemandWords, Fit, Offered, fit};
 
 const MAX_TITLE: usize = 200;
 const MAX_DESCRIPTION: usize = 10_000;
@@ -26,10 +27,10 @@ const MAX_EXPIRES_IN_DAYS: i64 = 365;
 const DAY_MS: u64 = 86_400_000;
 
 named!(
-    /// Where a demand stands.
+    /// Status of a demand.
     Status {
         Open = "open",
-        /// Something was bought for it.
+        /// A purchase was made for it.
         Matched = "matched",
         Cancelled = "cancelled",
         Expired = "expired",
@@ -71,14 +72,14 @@ pub struct Wants {
     /// The most it may cost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<Ut>,
-    /// How the buyer will tell that it is done.
+    /// Criteria by which the buyer accepts the work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acceptance_criteria: Option<Arc<str>>,
 }
 
 /// A buyer's input before validation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Draft {
+pub struct DemandDraft {
     pub title: Option<String>,
     pub description: Option<String>,
     pub category: Option<String>,
@@ -92,10 +93,10 @@ pub struct Draft {
     pub expires_in_days: Option<i64>,
 }
 
-impl Draft {
-    /// All that is wrong with it, or what is wanted and until when.
+impl DemandDraft {
+    /// Validates the draft: the wanted work and its expiry, or the errors of all wrong fields.
     pub fn check(&self, now: Time) -> Result<(Wants, Time), Vec<FieldError>> {
-        let mut wrong = Wrong(Vec::new());
+        let mut wrong = FieldErrors(Vec::new());
         let title = wrong.text("title", self.title.as_deref(), MAX_TITLE);
         let description = wrong.text("description", self.description.as_deref(), MAX_DESCRIPTION);
         let mut maybe = |field, text: Option<&String>, most| text.and_then(|text| wrong.text(field, Some(text), most));
@@ -138,30 +139,30 @@ impl Draft {
 
 /// An action on a demand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum DemandAction {
     Cancel,
-    /// Its owner has ordered something for it.
+    /// Its owner has ordered a capability for it.
     Match(TransactionId),
     /// The purchase for it has ended without a sale.
     Reopen(TransactionId),
-    /// Its time is over.
+    /// Its expiry has passed.
     Expire,
 }
 
 named!(Verb { Cancel = "cancel", Match = "match", Reopen = "reopen", Expire = "expire" });
 
-impl Action {
+impl DemandAction {
     pub fn verb(self) -> Verb {
         match self {
-            Action::Cancel => Verb::Cancel,
-            Action::Match(_) => Verb::Match,
-            Action::Reopen(_) => Verb::Reopen,
-            Action::Expire => Verb::Expire,
+            DemandAction::Cancel => Verb::Cancel,
+            DemandAction::Match(_) => Verb::Match,
+            DemandAction::Reopen(_) => Verb::Reopen,
+            DemandAction::Expire => Verb::Expire,
         }
     }
 }
 
-/// Why it cannot be done.
+/// Reasons for refusing an action on a demand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     #[error("only its owner may do this with a demand")]
@@ -203,7 +204,7 @@ impl Demand {
     }
 
     /// Performs an action if the actor may do it now.
-    pub fn step(&self, actor: &Actor, action: Action, now: Time) -> Result<Demand, Error> {
+    pub fn step(&self, actor: &Actor, action: DemandAction, now: Time) -> Result<Demand, Error> {
         let verb = action.verb();
         let owner = actor.is(&self.tenant, &self.owner);
         let allowed = match verb {
@@ -215,21 +216,24 @@ impl Demand {
         }
         let mut next = self.clone();
         next.status = match (action, self.standing(now)) {
-            (Action::Cancel, Status::Open) => Status::Cancelled,
-            (Action::Match(transaction), Status::Open) => {
+            (DemandAction::Cancel, Status::Open) => Status::Cancelled,
+            (DemandAction::Match(transaction), Status::Open) => {
                 next.transaction = Some(transaction);
                 Status::Matched
             }
-            (Action::Reopen(transaction), Status::Matched) if self.transaction == Some(transaction) => {
+            (DemandAction::Reopen(transaction), Status::Matched) if self.transaction == Some(transaction) => {
                 next.transaction = None;
                 if self.expires_at <= now { Status::Expired } else { Status::Open }
             }
-            (Action::Expire, Status::Expired) if self.status == Status::Open => Status::Expired,
-            (Action::Cancel | Action::Match(_), status @ (Status::Matched | Status::Cancelled | Status::Expired)) => {
+            (DemandAction::Expire, Status::Expired) if self.status == Status::Open => Status::Expired,
+            (
+                DemandAction::Cancel | DemandAction::Match(_),
+                status @ (Status::Matched | Status::Cancelled | Status::Expired),
+            ) => {
                 return Err(Error::NotOpen(status));
             }
             (
-                Action::Reopen(_) | Action::Expire,
+                DemandAction::Reopen(_) | DemandAction::Expire,
                 status @ (Status::Open | Status::Matched | Status::Cancelled | Status::Expired),
             ) => return Err(Error::WrongState { verb, status }),
         };
@@ -239,7 +243,7 @@ impl Demand {
     }
 }
 
-/// A part of a score: so many points of so many, and why.
+/// A part of a score: points, their maximum, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason {
     pub criterion: &'static str,

@@ -1,5 +1,5 @@
-//! Why a purchase, or a step of one, does not happen. A closed list with all that a wire needs to say so; which code it
-//! has there is the wire's to know.
+//! Errors of purchases and their steps. Each has the facts that a wire needs to report it; every wire has its own
+//! codes.
 
 use model::Time;
 
@@ -14,41 +14,41 @@ pub enum Error {
     /// Neither buyer nor seller: permission denied.
     #[error("only the buyer and the seller of a transaction may see or change it")]
     NotParty,
-    /// A party, but this is not its part: permission denied.
+    /// A party of the purchase, but not the one that may do this: permission denied.
     #[error("the {} of a transaction cannot {} it", .role.name(), .verb.name())]
     WrongActor { verb: Verb, role: Role },
     /// Too late or too early: a business error that names the internal status.
     #[error("{}", state_words(*.verb, *.status))]
     WrongState { verb: Verb, status: Status },
-    /// A person has yet to say yes.
+    /// The confirmation of a person is missing.
     #[error("the purchase waits for a confirmation by its buyer; confirm it first")]
     ConfirmationPending,
-    /// There is nothing to say yes to.
+    /// No confirmation is pending.
     #[error("the purchase waits for no confirmation")]
     NothingPending,
     #[error(transparent)]
     Token(#[from] TokenRefused),
-    /// `available` is for the buyer's eyes.
+    /// `available` may be shown to the buyer only.
     #[error("the balance does not suffice: {needed} UT are needed, {available} UT are available")]
     Insufficient { needed: Ut, available: Ut },
     /// Permission denied.
     #[error("nobody can buy a capability of their own")]
     OwnCapability,
-    /// Not on the market. To REST it is as good as missing, to A2A a wrong parameter.
+    /// Not on the market. REST reports it as missing, A2A as a wrong parameter.
     #[error("capability {capability} is not on sale")]
     NotOnSale { capability: CapabilityId, status: capability::Status },
-    /// The seller sells no more for now.
+    /// The seller's limit of sales is reached.
     #[error("the seller's limit of {limit} purchases per {} is used up", .per.name())]
     Quota { per: Per, limit: u32, again_at: Time },
     #[error("{0}")]
     Invalid(#[from] FieldError),
-    /// A deadline's timer that fired early, or one of an earlier state: nothing is to be done.
+    /// The timer of a deadline fired early or belongs to an earlier state; nothing changes.
     #[error("no such deadline has passed")]
     NotDue,
-    /// Another change was faster: read the rows again and try again.
+    /// A concurrent change was first: read the rows again and retry.
     #[error("the transaction or the capability has changed meanwhile; read it again")]
     Changed,
-    /// The rules were not kept somewhere; nothing was booked.
+    /// The ledger refused an entry, which means an error in these rules; nothing was booked.
     #[error("the ledger refused an entry: {0}")]
     Ledger(#[from] EntryError),
 }

@@ -14,7 +14,7 @@ text_id!(
     DemandId
 );
 
-/// The party that asks for a change.
+/// The party that requests a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Actor {
     User {
@@ -42,7 +42,7 @@ impl Actor {
     }
 }
 
-/// The way a user acts: as an agent with a key, or as a person who has logged in. Limits of autonomy bind agents.
+/// How a user acts: as an agent with a key, or as a person who has logged in. Spending limits apply to agents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Via {

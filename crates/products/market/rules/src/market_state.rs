@@ -1,6 +1,6 @@
-//! The whole market in memory: what a store has to do with a [`Step`], in the plainest form.
+//! The whole market in memory: the simplest store that can commit a [`TransactionStep`].
 //!
-//! It is the reference that stores are compared with, and what tests and examples trade in. Nothing in it is kept.
+//! Stores are compared with it, and tests and examples use it. It persists nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,8 +11,10 @@ use crate::autonomy::{Mark, TokenRefused, day};
 use crate::capability::{Capability, Status as CapabilityStatus};
 use crate::error::Error;
 use crate::precondition::Precondition;
-use crate::transaction::{Action, Deadline, Order, Rules, Step, TimerChange, Transaction};
-use crate::verify::{Difference, verify};
+use crate::transaction::{
+    Deadline, DeadlineChange, PurchaseOrder, Transaction, TransactionAction, TransactionRules, TransactionStep,
+};
+use crate::verify::{MarketDifference, verify};
 use crate::{Actor, CapabilityId, Sales};
 use ledger::{Account, AccountId, EntryId, Hold, LedgerEntry, LedgerPosting, TransactionId, UserId, Ut};
 
@@ -30,7 +32,7 @@ pub struct MarketState {
     used: BTreeSet<Mark>,
 }
 
-/// Why a commit did not happen. Nothing of it did.
+/// The reason why a commit failed; nothing of it was applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StateConflict {
     #[error("{account} has {available}, not the {needed} that are needed")]
@@ -70,8 +72,8 @@ impl From<StateConflict> for Error {
 }
 
 impl MarketState {
-    /// Does all of a step, or nothing.
-    pub fn commit(&mut self, step: &Step) -> Result<(), StateConflict> {
+    /// Commits a step, all of it or nothing.
+    pub fn commit(&mut self, step: &TransactionStep) -> Result<(), StateConflict> {
         step.guards.iter().try_for_each(|guard| self.check(guard))?;
         if let Some(hold) = &step.hold {
             let fits = match self.holds.get(&hold.transaction) {
@@ -84,19 +86,19 @@ impl MarketState {
                 return Err(StateConflict::Hold(hold.transaction));
             }
         }
-        // Entries are the last thing that can be refused, and are so as a whole.
+        // The ledger checks all entries last, and refuses them as a whole.
         self.post_all(&step.entries)?;
         let id = step.transaction.id;
         self.holds.extend(step.hold.iter().map(|hold| (hold.transaction, hold.clone())));
         for change in &step.timers {
             match change {
-                TimerChange::Set(due) => self.timers.insert((id, due.deadline), due.at),
-                TimerChange::Clear(deadline) => self.timers.remove(&(id, *deadline)),
+                DeadlineChange::Set(due) => self.timers.insert((id, due.deadline), due.at),
+                DeadlineChange::Clear(deadline) => self.timers.remove(&(id, *deadline)),
             };
         }
         if let Some(spend) = &step.spend {
             let sum = self.spent.entry((spend.tenant.clone(), spend.user.clone(), spend.day)).or_default();
-            // Its guard has seen that it stays below a limit.
+            // The precondition of the step has checked the limit.
             *sum = sum.plus(spend.amount).unwrap_or(*sum);
         }
         self.used.extend(step.used);
@@ -168,27 +170,33 @@ impl MarketState {
         Ok(())
     }
 
-    /// Buys, as of now: what the order has to know of the book is filled in.
-    pub fn order(&mut self, order: Order, capability: &CapabilityId, now: Time, rules: &Rules) -> Result<Step, Error> {
+    /// Orders a capability; fills in the fields of the order that depend on this state.
+    pub fn order(
+        &mut self,
+        order: PurchaseOrder,
+        capability: &CapabilityId,
+        now: Time,
+        rules: &TransactionRules,
+    ) -> Result<TransactionStep, Error> {
         let missing = || Error::NotOnSale { capability: capability.clone(), status: CapabilityStatus::Offline };
         let spent = self.spent(&order.tenant, &order.buyer, day(now));
         let known = self.capability(&order.tenant, capability).ok_or_else(missing)?;
         let sold = self.sales(&order.tenant, capability);
-        let step = Transaction::create(Order { spent, sold, ..order }, known, now, rules)?;
+        let step = Transaction::create(PurchaseOrder { spent, sold, ..order }, known, now, rules)?;
         self.commit(&step)?;
         Ok(step)
     }
 
-    /// Does something to a transaction.
+    /// Performs an action on a transaction.
     pub fn act(
         &mut self,
         id: TransactionId,
         actor: &Actor,
-        action: Action,
+        action: TransactionAction,
         now: Time,
-        rules: &Rules,
-    ) -> Result<Step, Error> {
-        // To who is asking, one that is not there is one that is not theirs.
+        rules: &TransactionRules,
+    ) -> Result<TransactionStep, Error> {
+        // An unknown transaction is reported like one of other parties.
         let step = self.transactions.get(&id).ok_or(Error::NotParty)?.step(actor, action, now, rules)?;
         self.commit(&step)?;
         Ok(step)
@@ -239,7 +247,7 @@ impl MarketState {
         self.timers.iter().map(|((id, deadline), at)| (*id, *deadline, *at))
     }
 
-    pub fn verify(&self) -> Vec<Difference> {
+    pub fn verify(&self) -> Vec<MarketDifference> {
         verify(self.accounts(), &self.journal, self.holds(), self.transactions(), [])
     }
 }

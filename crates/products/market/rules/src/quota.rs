@@ -1,8 +1,8 @@
 //! Sales of a capability in the current day and minute, which the limits of its seller are checked against.
 //!
-//! There is one row per capability, replaced by every counted sale, so that a window that has passed leaves nothing behind.
-//! The commit of a sale is conditional on the row it was checked against: of any number of buyers who come at once, only as
-//! many buy as the limit has room for. A purchase that is cancelled later stays counted.
+//! There is one row per capability, replaced by every counted sale, so that past windows leave no rows. The commit of a
+//! sale is conditional on the row it was checked against: concurrent buyers cannot exceed the limit. A purchase that is
+//! cancelled later stays counted.
 
 use model::Time;
 use serde::{Deserialize, Serialize};
@@ -12,8 +12,7 @@ use crate::error::{Error, Per};
 
 const MINUTE_MS: i64 = 60_000;
 const DAY_MS: i64 = 86_400_000;
-/// A last sale that is later than now by no more than this was counted by a process whose clock is ahead. One further ahead
-/// was counted while a clock was wrong.
+/// Tolerated clock skew. A last sale that is further in the future was counted while a clock was wrong, and is ignored.
 const SKEW_MS: i64 = 60_000;
 
 /// The counts as of the last counted sale. Days and minutes are those of UTC.
@@ -25,8 +24,8 @@ pub struct Sales {
 }
 
 impl Sales {
-    /// When the next sale takes place: now, but not before the last one that was counted. A sale is therefore never dated
-    /// into a window that another process has closed already.
+    /// When the next sale takes place: now, but not before the last one that was counted. A sale is therefore never
+    /// dated into a window that another process has closed already.
     pub fn next_at(&self, now: Time) -> Time {
         let ahead = self.last.0.saturating_sub(now.0);
         if (0..=SKEW_MS).contains(&ahead) { self.last } else { now }
@@ -63,7 +62,7 @@ impl Sales {
         Ok(())
     }
 
-    /// When the day of this time began: earlier sales count for nothing.
+    /// The beginning of this time's day; earlier sales do not count.
     pub fn day_of(time: Time) -> Time {
         Time(time.0.div_euclid(DAY_MS).saturating_mul(DAY_MS))
     }

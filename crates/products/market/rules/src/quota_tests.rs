@@ -63,7 +63,7 @@ fn a_clock_that_is_behind_sells_in_the_window_of_the_last_sale() {
     let last = Sales { last: Time(2 * DAY), today: 1, this_minute: 1 };
     assert_eq!(last.next_at(Time(2 * DAY - 5)), Time(2 * DAY));
     assert_eq!(last.next_at(Time(2 * DAY + 5)), Time(2 * DAY + 5));
-    // A clock that was wrong by more does not close the market until its time comes.
+    // A sale from a clock that was wrong by more does not block sales until that time.
     assert_eq!(last.next_at(Time(DAY)), Time(DAY));
     assert_eq!(last.with_one(Time(DAY)), Sales { last: Time(DAY), today: 1, this_minute: 1 });
 }

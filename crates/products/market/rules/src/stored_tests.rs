@@ -224,7 +224,7 @@ fn rows_are_written_as_ever() {
 
 #[test]
 fn version_1_is_read_for_ever() {
-    // Never edit this file: it is what released versions have on disk.
+    // Never edit this file: released versions have these rows on disk.
     let golden = include_str!("stored_v1.golden");
     read(golden, &accounts());
     read(golden, &postings());
@@ -241,7 +241,7 @@ fn a_newer_version_is_refused_by_name() {
     assert!(matches!(Hold::from_row(&[1, b'{']), Err(Error::Damaged("hold", _))));
 }
 
-/// A release that knows more members must not be the end of this one.
+/// Rows of a later release, with further members, stay readable.
 #[test]
 fn members_that_are_not_known_yet_are_passed_over() {
     let mut row = holds()[0].to_row();

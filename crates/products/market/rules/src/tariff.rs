@@ -1,7 +1,7 @@
-//! The cost of an agent's turns: prices, usage, and the amount that is set aside beforehand.
+//! The cost of an agent's turns: prices, usage, and the amount that is held in advance.
 //!
-//! Rates may be finer than an amount, in millionths of UT. A cost is computed exactly and rounded once, at the end and up to
-//! a whole hundredth; it is never more than what was set aside for the turn.
+//! Rates may be finer than an amount, in millionths of UT. A cost is computed exactly and rounded once, at the end and
+//! up to a whole hundredth; it is never more than the amount that was held for the turn.
 
 mod turn;
 
@@ -14,7 +14,7 @@ use ledger::money::{self, Ut, millionths};
 
 pub use turn::{Budgeted, TurnHold};
 
-/// UT for a thousand of something or for a second of it, in millionths.
+/// A rate: UT per thousand units or per second, in millionths.
 ///
 /// ```
 /// use market_rules::tariff::Fine;
@@ -52,17 +52,17 @@ impl fmt::Display for Fine {
     }
 }
 
-/// Millionths of UT for a thousand tokens are thousand-millionths for one; so are millionths for a second, for a
-/// thousandth of it. So many of them are a hundredth.
+/// Costs are summed in billionths of UT: a rate per thousand tokens is that many billionths per token, a rate per
+/// second that many per millisecond. This is the number of billionths in a hundredth.
 const PARTS_OF_A_HUNDREDTH: u128 = 10_000_000;
 
 /// The price of a turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Price {
-    /// With the first turn of a task.
+    /// Charged with the first turn of a task.
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub per_task: Ut,
-    /// With each turn.
+    /// Charged with each turn.
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub per_turn: Ut,
     #[serde(default, skip_serializing_if = "is_nothing")]
@@ -71,7 +71,7 @@ pub struct Price {
     pub per_1k_output: Fine,
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub per_second: Fine,
-    /// The most a turn may cost, where something is metered.
+    /// Maximum cost of a turn; required where something is metered.
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub hold: Ut,
 }
@@ -80,7 +80,7 @@ fn is_nothing<T: Default + PartialEq>(amount: &T) -> bool {
     *amount == T::default()
 }
 
-/// Why a price is none.
+/// Reasons why a price is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unpriced {
     #[error("an amount is below zero; write one from 0 on")]
@@ -96,7 +96,7 @@ pub enum Unpriced {
 }
 
 impl Price {
-    /// The price, if it can be one.
+    /// Validates the price.
     pub fn check(self) -> Result<Price, Unpriced> {
         if [self.per_task, self.per_turn, self.hold].into_iter().any(Ut::is_negative) {
             return Err(Unpriced::Negative);
@@ -114,18 +114,18 @@ impl Price {
         Ok(self)
     }
 
-    /// Whether what a turn costs shows only when it is over.
+    /// Whether the cost of a turn depends on its usage.
     pub fn is_metered(&self) -> bool {
         [self.per_1k_input, self.per_1k_output, self.per_second].into_iter().any(|rate| !rate.is_zero())
     }
 
-    /// The amount to set aside for a turn; zero for a free turn.
+    /// The amount to hold for a turn; zero for a free turn.
     pub fn held(&self, first: bool) -> Ut {
         if self.is_metered() { self.hold } else { self.fixed(first) }
     }
 
     fn fixed(&self, first: bool) -> Ut {
-        // Checked to fit; a price that was not checked is no more than what is set aside for it.
+        // A checked price fits; the cost of an unchecked one is limited to the held amount.
         if first { self.per_task.plus(self.per_turn).unwrap_or(Ut::MOST) } else { self.per_turn }
     }
 
@@ -155,8 +155,8 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// The tokens of a `usage` as agents tell it, in either generation of model interfaces' words; what is missing or no
-    /// number is none.
+    /// Reads the tokens of a `usage` object, under the member names of either generation of model APIs. A member that
+    /// is absent or not a number counts as zero.
     pub fn told(usage: Option<&serde_json::Value>, ran_ms: u64) -> Usage {
         let read = |names: [&str; 3]| names.iter().find_map(|name| usage?.get(name)?.as_u64()).unwrap_or_default();
         Usage {
@@ -171,14 +171,14 @@ impl Usage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owed {
     All,
-    /// The used tokens; neither the fixed part nor the time.
+    /// The used tokens only, without the fixed part and the time.
     Tokens,
     Nothing,
 }
 
 impl Owed {
-    /// Work that was done, or that its caller canceled, is paid for. A failed turn costs the tokens it used, since they were
-    /// used for the caller; a rejected turn costs nothing.
+    /// A completed or canceled turn is charged in full. A failed turn is charged for the tokens it used; a rejected
+    /// turn is free.
     pub fn by(state: State) -> Owed {
         match state {
             State::Completed
@@ -193,7 +193,7 @@ impl Owed {
     }
 }
 
-/// How much may be spent, and in what time.
+/// The amount that may be spent in a window of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
     pub amount: Ut,
@@ -206,7 +206,7 @@ pub enum Window {
     Day,
     /// A month of UTC.
     Month,
-    /// For ever.
+    /// Without end.
     Total,
 }
 
@@ -219,7 +219,7 @@ impl Window {
         }
     }
 
-    /// The window that holds this time, as a text that no other window has.
+    /// The unique name of the window that contains this time.
     pub fn at(self, now: Time) -> String {
         let day = crate::autonomy::day(now);
         match self {
@@ -236,8 +236,8 @@ impl Window {
     }
 }
 
-/// Year, month and day of a day since 1970, by the calendar that has always been in force (Howard Hinnant's reckoning:
-/// years begin in March, so that the day that is sometimes there is the last).
+/// Year, month and day of a day since 1970 in the proleptic Gregorian calendar, by Howard Hinnant's algorithm: years
+/// begin in March, so that the leap day is the last of the year.
 fn civil(day: i64) -> (i64, i64, i64) {
     let shifted = day + 719_468;
     let era = shifted.div_euclid(146_097);

@@ -7,9 +7,9 @@
 //!        cancelled_by_buyer    …, rejected_by_seller, failed
 //! ```
 //!
-//! [`Transaction::create`] and [`Transaction::step`] are the only transitions. Each returns all changes that belong together
-//! as one [`Step`]; nothing has happened until a store has committed it. A deadline acts when its timer fires, not before:
-//! a party that acts first, even late, has acted.
+//! [`Transaction::create`] and [`Transaction::step`] are the only transitions. Each returns all changes that belong
+//! together as one [`TransactionStep`]; nothing has happened until a store has committed it. A deadline takes effect
+//! when its timer fires: an action that comes after the deadline but before the timer is valid.
 
 use std::sync::Arc;
 
@@ -25,21 +25,21 @@ use ledger::{EntryError, Hold, HoldEnd, LedgerEntry, Rate, Share, TransactionId,
 mod step;
 
 pub const MAX_DELIVERABLES: usize = 64;
-/// Of a deliverable's names.
+/// Maximum length of a deliverable's ids and name.
 pub const MAX_NAME: usize = 255;
 pub const MAX_REASON: usize = 500;
-/// Of a demand's id and a context's.
+/// Maximum length of a demand's id and of a context's id.
 pub const MAX_ID: usize = 200;
 
 named!(
-    /// Where a purchase stands.
+    /// Status of a purchase.
     Status {
         /// Ordered; no money has moved.
         PendingFreeze = "pending_freeze",
-        /// The buyer's money is set aside; the seller's turn.
+        /// The buyer's money is held; the seller acts next.
         Frozen = "frozen",
         Accepted = "accepted",
-        /// The buyer's turn.
+        /// The buyer acts next.
         Delivered = "delivered",
         Settled = "settled",
         CancelledByBuyer = "cancelled_by_buyer",
@@ -55,7 +55,7 @@ impl Status {
             Status::PendingFreeze | Status::Frozen | Status::Accepted | Status::Delivered => false,
         }
     }
-    /// The buyer's money is with the platform.
+    /// Whether the buyer's money is held.
     pub fn holds_money(self) -> bool {
         match self {
             Status::Frozen | Status::Accepted | Status::Delivered => true,
@@ -69,7 +69,7 @@ impl Status {
 }
 
 named!(
-    /// On whose word it was bought, or settled.
+    /// The source of the decision to buy or to settle.
     DecisionSource {
         AgentAutonomous = "agent_autonomous",
         UserConfirmed = "user_confirmed",
@@ -102,12 +102,12 @@ pub struct Transaction {
     pub capability: CapabilityId,
     pub buyer: UserId,
     pub seller: UserId,
-    /// As the capability had it when it was bought.
+    /// The capability's pricing model at the time of the order.
     pub pricing_model: PricingModel,
     pub served: Served,
-    /// The seller agreed beforehand: the platform may accept in the seller's name.
+    /// The seller accepts in advance: the platform may accept in the seller's name.
     pub auto_accept: bool,
-    /// It counts against a limit of its capability.
+    /// Whether it counts against a limit of its capability.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub counted: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -154,27 +154,27 @@ pub struct Deliverable {
     pub file_name: Arc<str>,
 }
 
-/// How this market deals.
+/// Settings of the market for purchases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rules {
+pub struct TransactionRules {
     pub commission: Rate,
-    /// Money is set aside with the order; otherwise the buyer does it as a step of its own.
+    /// The order holds the money at once; otherwise the buyer freezes it in a step of its own.
     pub auto_freeze: bool,
-    /// How long a seller has to accept or reject what is frozen.
+    /// Time for the seller to accept or reject a frozen purchase.
     pub accept_ms: u64,
-    /// How long a seller has to deliver what is accepted; without it a silent seller would keep the money for ever.
+    /// Time for the seller to deliver an accepted purchase; after it the buyer is refunded.
     pub deliver_ms: u64,
-    /// How long a buyer has to confirm what is delivered.
+    /// Time for the buyer to confirm a delivery.
     pub confirm_ms: u64,
-    /// Of a result, and of an order's input.
+    /// Maximum size of a result and of an order's input.
     pub max_payload_bytes: usize,
 }
 
 const HOUR_MS: u64 = 60 * 60 * 1_000;
 
-impl Default for Rules {
-    fn default() -> Rules {
-        Rules {
+impl Default for TransactionRules {
+    fn default() -> TransactionRules {
+        TransactionRules {
             commission: Rate::TENTH,
             auto_freeze: false,
             accept_ms: 24 * HOUR_MS,
@@ -187,7 +187,7 @@ impl Default for Rules {
 
 /// A buyer's order, and the facts about the buyer that it depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Order {
+pub struct PurchaseOrder {
     /// Drawn by the caller.
     pub id: TransactionId,
     pub tenant: Arc<str>,
@@ -197,20 +197,20 @@ pub struct Order {
     pub context: Option<ContextId>,
     pub demand: Option<Arc<str>>,
     pub input: Option<Json>,
-    /// The buyer's own.
-    pub limits: autonomy::Limits,
-    /// The sum that the buyer's agents have spent by themselves this day.
+    /// The buyer's spending limits.
+    pub limits: autonomy::SpendingLimits,
+    /// The sum that the buyer's agents have spent without confirmation on this day.
     pub spent: Ut,
-    /// A good token that came with the order.
+    /// A verified confirmation that came with the order.
     pub confirmed: Option<Confirmed>,
-    /// The capability's row of counted sales, where it has limits; the step is guarded by it.
+    /// The capability's row of counted sales, where it has limits; a precondition of the step.
     pub sold: Sales,
 }
 
 /// An action on a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// The buyer says yes to what its agent wants to buy: in person, or by a token.
+pub enum TransactionAction {
+    /// The buyer confirms an order of its agent, in person or by a token.
     Approve(Option<Confirmed>),
     Freeze,
     Accept,
@@ -243,52 +243,52 @@ named!(Verb {
     Expire = "expire",
 });
 
-impl Action {
+impl TransactionAction {
     pub fn verb(&self) -> Verb {
         match self {
-            Action::Approve(_) => Verb::Approve,
-            Action::Freeze => Verb::Freeze,
-            Action::Accept => Verb::Accept,
-            Action::Reject { .. } => Verb::Reject,
-            Action::Deliver { .. } => Verb::Deliver,
-            Action::Confirm => Verb::Confirm,
-            Action::Cancel => Verb::Cancel,
-            Action::Fail { .. } => Verb::Fail,
-            Action::Due(_) => Verb::Expire,
+            TransactionAction::Approve(_) => Verb::Approve,
+            TransactionAction::Freeze => Verb::Freeze,
+            TransactionAction::Accept => Verb::Accept,
+            TransactionAction::Reject { .. } => Verb::Reject,
+            TransactionAction::Deliver { .. } => Verb::Deliver,
+            TransactionAction::Confirm => Verb::Confirm,
+            TransactionAction::Cancel => Verb::Cancel,
+            TransactionAction::Fail { .. } => Verb::Fail,
+            TransactionAction::Due(_) => Verb::Expire,
         }
     }
 }
 
-/// All that has to happen together. A store does all of it, or none.
+/// All changes that belong together. A store commits all of them or none.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
-    /// The row from now on.
+pub struct TransactionStep {
+    /// The new row.
     pub transaction: Transaction,
     /// The task state that A2A callers see.
     pub state: State,
-    /// The hold's row from now on, where it was made or ended.
+    /// The hold's new row, where the step makes or ends one.
     pub hold: Option<Hold>,
     pub entries: Vec<LedgerEntry>,
     /// Conditions of the commit.
     pub guards: Vec<Precondition>,
-    pub timers: Vec<TimerChange>,
-    /// The amount that an agent's own decision adds to its day.
+    pub timers: Vec<DeadlineChange>,
+    /// The amount that an unconfirmed purchase adds to the day's spending.
     pub spend: Option<Spend>,
-    /// The token that is used up by this.
+    /// The confirmation token that the step uses up.
     pub used: Option<Mark>,
-    /// The capability's row of counted sales from now on, where it has limits.
+    /// The capability's new row of counted sales, where it has limits.
     pub sales: Option<Sales>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TimerChange {
+pub enum DeadlineChange {
     Set(Due),
     Clear(Deadline),
 }
 
 impl Transaction {
-    /// The task state that A2A callers see. Waiting for the buyer, for an approval or for the confirmation of a delivery, is
-    /// `input-required`.
+    /// The task state that A2A callers see. It is `input-required` while the buyer has to approve the order or confirm
+    /// the delivery.
     pub fn state(&self) -> State {
         match self.status {
             Status::PendingFreeze if self.awaits_approval() => State::InputRequired,
@@ -301,7 +301,7 @@ impl Transaction {
         }
     }
 
-    /// A person has yet to say yes.
+    /// Whether the confirmation of a person is pending.
     pub fn awaits_approval(&self) -> bool {
         self.autonomy.as_ref().is_some_and(Confirmation::is_pending)
     }
@@ -325,7 +325,7 @@ impl Transaction {
         Share { seller: self.seller.clone(), commission: self.commission }
     }
 
-    /// The hold there must be, told from the transaction alone. What is free holds nothing.
+    /// The hold that must exist, computed from the transaction alone. A free purchase has none.
     pub fn hold(&self) -> Option<Hold> {
         let made_at = self.frozen_at.filter(|_| self.price.is_positive())?;
         // A terminal row never changes: its last change was its end.
@@ -344,7 +344,7 @@ impl Transaction {
         })
     }
 
-    /// The entries there must be, told from the transaction alone.
+    /// The entries that must exist, computed from the transaction alone.
     pub fn entries(&self) -> Result<Vec<LedgerEntry>, EntryError> {
         let Some(hold) = self.hold() else { return Ok(Vec::new()) };
         let share = match self.status {

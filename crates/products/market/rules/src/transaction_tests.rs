@@ -4,7 +4,7 @@ use model::TaskId;
 use uuid::Uuid;
 
 use super::*;
-use crate::autonomy::{Key, Limits, Question, TokenRefused};
+use crate::autonomy::{ConfirmationKey, Question, SpendingLimits, TokenRefused};
 use crate::capability::{Capability, CapabilityTerms, CapabilityType, DeliveryMode, Status as CapabilityStatus};
 use crate::error::{Error, Per};
 use ledger::{AccountId, LineKind};
@@ -40,8 +40,8 @@ fn capability(price: i64) -> Capability {
     let new = Capability::new(&tenant(), "cap".into(), "seller".into(), terms, Time(0));
     Capability { status: CapabilityStatus::Active, version: 4, ..new }
 }
-fn order() -> Order {
-    Order {
+fn order() -> PurchaseOrder {
+    PurchaseOrder {
         id: TransactionId(TaskId(Uuid::from_u128(1))),
         tenant: tenant(),
         buyer: "buyer".into(),
@@ -50,41 +50,50 @@ fn order() -> Order {
         context: Some("ctx".into()),
         demand: None,
         input: None,
-        limits: Limits { per_call: ut(1_000), ..Limits::default() },
+        limits: SpendingLimits { per_call: ut(1_000), ..SpendingLimits::default() },
         spent: Ut::ZERO,
         confirmed: None,
         sold: Sales::default(),
     }
 }
 fn created() -> Transaction {
-    Transaction::create(order(), &capability(120), Time(100), &Rules::default()).unwrap().transaction
+    Transaction::create(order(), &capability(120), Time(100), &TransactionRules::default()).unwrap().transaction
 }
-fn deliver() -> Action {
-    Action::Deliver { result: Json::parse("{}"), deliverables: vec![] }
+fn deliver() -> TransactionAction {
+    TransactionAction::Deliver { result: Json::parse("{}"), deliverables: vec![] }
 }
-/// The transaction in each state there is, by steps.
+/// A transaction in each state, reached by steps.
 fn at(status: Status) -> Transaction {
-    let path: &[(Actor, Action)] = match status {
+    let path: &[(Actor, TransactionAction)] = match status {
         Status::PendingFreeze => &[],
-        Status::Frozen => &[(buyer(), Action::Freeze)],
-        Status::Accepted => &[(buyer(), Action::Freeze), (seller(), Action::Accept)],
-        Status::Delivered => &[(buyer(), Action::Freeze), (seller(), Action::Accept), (seller(), deliver())],
-        Status::Settled => {
-            &[(buyer(), Action::Freeze), (seller(), Action::Accept), (seller(), deliver()), (buyer(), Action::Confirm)]
+        Status::Frozen => &[(buyer(), TransactionAction::Freeze)],
+        Status::Accepted => &[(buyer(), TransactionAction::Freeze), (seller(), TransactionAction::Accept)],
+        Status::Delivered => {
+            &[(buyer(), TransactionAction::Freeze), (seller(), TransactionAction::Accept), (seller(), deliver())]
         }
-        Status::CancelledByBuyer => &[(buyer(), Action::Cancel)],
-        Status::RejectedBySeller => &[(buyer(), Action::Freeze), (seller(), Action::Reject { reason: None })],
-        Status::Failed => &[(buyer(), Action::Freeze), (Actor::Platform, Action::Fail { reason: None })],
+        Status::Settled => &[
+            (buyer(), TransactionAction::Freeze),
+            (seller(), TransactionAction::Accept),
+            (seller(), deliver()),
+            (buyer(), TransactionAction::Confirm),
+        ],
+        Status::CancelledByBuyer => &[(buyer(), TransactionAction::Cancel)],
+        Status::RejectedBySeller => {
+            &[(buyer(), TransactionAction::Freeze), (seller(), TransactionAction::Reject { reason: None })]
+        }
+        Status::Failed => {
+            &[(buyer(), TransactionAction::Freeze), (Actor::Platform, TransactionAction::Fail { reason: None })]
+        }
     };
     let mut transaction = created();
     for (i, (actor, action)) in path.iter().enumerate() {
         let now = Time(200 + i as i64 * 100);
-        transaction = transaction.step(actor, action.clone(), now, &Rules::default()).unwrap().transaction;
+        transaction = transaction.step(actor, action.clone(), now, &TransactionRules::default()).unwrap().transaction;
     }
     assert_eq!(transaction.status, status);
     transaction
 }
-fn lines(step: &Step) -> Vec<String> {
+fn lines(step: &TransactionStep) -> Vec<String> {
     let lines = step.entries.iter().flat_map(|entry| entry.lines());
     lines.map(|line| format!("{} {} {}", line.account, line.kind.name(), line.amount)).collect()
 }
@@ -92,7 +101,7 @@ fn available(amount: Ut) -> Precondition {
     Precondition::Available(AccountId::available(&tenant(), &"buyer".into()), amount)
 }
 
-/// Every action by every actor in every state, and what comes of it: the state machine as one page.
+/// Every action by every actor in every state, with its result: the state machine on one page.
 #[test]
 fn the_state_machine() {
     let far = Time(10_000_000_000);
@@ -102,20 +111,20 @@ fn the_state_machine() {
     for served in [Served::Person, Served::Worker] {
         table += &format!("-- served by {served:?}\n");
         for action in [
-            Action::Approve(None),
-            Action::Freeze,
-            Action::Accept,
-            Action::Reject { reason: None },
+            TransactionAction::Approve(None),
+            TransactionAction::Freeze,
+            TransactionAction::Accept,
+            TransactionAction::Reject { reason: None },
             deliver(),
-            Action::Confirm,
-            Action::Cancel,
-            Action::Fail { reason: None },
-            Action::Due(Deadline::Accept),
-            Action::Due(Deadline::Deliver),
-            Action::Due(Deadline::Confirm),
+            TransactionAction::Confirm,
+            TransactionAction::Cancel,
+            TransactionAction::Fail { reason: None },
+            TransactionAction::Due(Deadline::Accept),
+            TransactionAction::Due(Deadline::Deliver),
+            TransactionAction::Due(Deadline::Confirm),
         ] {
             let name = match &action {
-                Action::Due(deadline) => format!("{} deadline", deadline.name()),
+                TransactionAction::Due(deadline) => format!("{} deadline", deadline.name()),
                 other => other.verb().name().to_owned(),
             };
             for (who, actor) in [
@@ -128,7 +137,7 @@ fn the_state_machine() {
                 let cell = |status: &Status| {
                     let auto_accept = served.by_machine();
                     let before = Transaction { served: served.clone(), auto_accept, ..at(*status) };
-                    match before.step(actor, action.clone(), far, &Rules::default()) {
+                    match before.step(actor, action.clone(), far, &TransactionRules::default()) {
                         Ok(step) => {
                             assert!(!before.status.is_terminal(), "a terminal state changed");
                             let money = lines(&step).len();
@@ -156,7 +165,7 @@ fn the_state_machine() {
 
 #[test]
 fn an_order_asks_for_the_money_and_freezes_nothing() {
-    let step = Transaction::create(order(), &capability(120), Time(100), &Rules::default()).unwrap();
+    let step = Transaction::create(order(), &capability(120), Time(100), &TransactionRules::default()).unwrap();
     let made = &step.transaction;
     assert_eq!((made.status, step.state), (Status::PendingFreeze, State::Submitted));
     assert_eq!((made.price, made.commission), (ut(120), ut(12)));
@@ -178,21 +187,21 @@ fn an_order_asks_for_the_money_and_freezes_nothing() {
 
 #[test]
 fn with_auto_freeze_the_order_sets_the_money_aside() {
-    let rules = Rules { auto_freeze: true, ..Rules::default() };
+    let rules = TransactionRules { auto_freeze: true, ..TransactionRules::default() };
     let step = Transaction::create(order(), &capability(120), Time(100), &rules).unwrap();
     assert_eq!((step.transaction.status, step.state), (Status::Frozen, State::Submitted));
     assert_eq!(lines(&step), ["default: available of buyer freeze -120", "default: frozen of buyer freeze 120"]);
     assert_eq!(step.guards.iter().filter(|guard| **guard == available(ut(120))).count(), 1);
     let due = Due { deadline: Deadline::Accept, at: Time(100).plus_ms(rules.accept_ms) };
-    assert_eq!(step.timers, [TimerChange::Set(due)]);
+    assert_eq!(step.timers, [DeadlineChange::Set(due)]);
 }
 
 #[test]
 fn what_cannot_be_bought_is_refused() {
-    let create = |order: Order, capability: &Capability| {
-        Transaction::create(order, capability, Time(100), &Rules::default()).unwrap_err()
+    let create = |order: PurchaseOrder, capability: &Capability| {
+        Transaction::create(order, capability, Time(100), &TransactionRules::default()).unwrap_err()
     };
-    let own = Order { buyer: "seller".into(), ..order() };
+    let own = PurchaseOrder { buyer: "seller".into(), ..order() };
     assert_eq!(create(own, &capability(1)), Error::OwnCapability);
     for status in CapabilityStatus::ALL.iter().copied().filter(|status| *status != CapabilityStatus::Active) {
         let refusal = create(order(), &Capability { status, ..capability(1) });
@@ -201,14 +210,14 @@ fn what_cannot_be_bought_is_refused() {
     let mut paused = capability(1);
     paused.terms.available = false;
     assert!(matches!(create(order(), &paused), Error::NotOnSale { .. }));
-    let elsewhere = Order { tenant: "elsewhere".into(), ..order() };
+    let elsewhere = PurchaseOrder { tenant: "elsewhere".into(), ..order() };
     assert!(matches!(create(elsewhere, &capability(1)), Error::NotOnSale { .. }));
     let mut hourly = capability(1);
     hourly.terms.pricing_model = PricingModel::PerHour;
     assert_eq!(create(order(), &hourly).to_string(), "booked_hours is required for a price per hour");
-    let long = Order { context: Some("x".repeat(201).as_str().into()), ..order() };
+    let long = PurchaseOrder { context: Some("x".repeat(201).as_str().into()), ..order() };
     assert_eq!(create(long, &capability(1)).to_string(), "context_id must have at most 200 characters");
-    let large = Order { input: Json::parse(&format!("\"{}\"", "x".repeat(256 * 1024))), ..order() };
+    let large = PurchaseOrder { input: Json::parse(&format!("\"{}\"", "x".repeat(256 * 1024))), ..order() };
     assert_eq!(create(large, &capability(1)).to_string(), "input must have at most 262144 bytes");
 }
 
@@ -218,8 +227,9 @@ fn a_seller_sells_only_so_much() {
     limited.terms.daily_limit = Some(3);
     limited.terms.rate_limit_per_min = Some(2);
     let create = |today, this_minute| {
-        let order = Order { sold: Sales { last: Time(90), today, this_minute }, ..order() };
-        Transaction::create(order, &limited, Time(100), &Rules::default()).map(|step| (step.sales, step.guards))
+        let order = PurchaseOrder { sold: Sales { last: Time(90), today, this_minute }, ..order() };
+        Transaction::create(order, &limited, Time(100), &TransactionRules::default())
+            .map(|step| (step.sales, step.guards))
     };
     let (sales, guards) = create(2, 1).unwrap();
     let before = Sales { last: Time(90), today: 2, this_minute: 1 };
@@ -233,22 +243,28 @@ fn a_seller_sells_only_so_much() {
 fn hours_are_paid_for_where_the_price_is_per_hour_and_forgotten_elsewhere() {
     let mut hourly = capability(10);
     hourly.terms.pricing_model = PricingModel::PerHour;
-    let order = Order { booked_hours: Some(3), ..order() };
-    let made = Transaction::create(order.clone(), &hourly, Time(100), &Rules::default()).unwrap().transaction;
+    let order = PurchaseOrder { booked_hours: Some(3), ..order() };
+    let made =
+        Transaction::create(order.clone(), &hourly, Time(100), &TransactionRules::default()).unwrap().transaction;
     assert_eq!((made.price, made.booked_hours), (ut(30), Some(3)));
-    let made = Transaction::create(order, &capability(10), Time(100), &Rules::default()).unwrap().transaction;
+    let made =
+        Transaction::create(order, &capability(10), Time(100), &TransactionRules::default()).unwrap().transaction;
     assert_eq!((made.price, made.booked_hours), (ut(10), None));
 }
 
 #[test]
 fn freezing_settling_and_giving_back_move_the_money() {
-    let step = at(Status::PendingFreeze).step(&buyer(), Action::Freeze, Time(150), &Rules::default()).unwrap();
+    let step = at(Status::PendingFreeze)
+        .step(&buyer(), TransactionAction::Freeze, Time(150), &TransactionRules::default())
+        .unwrap();
     assert_eq!(lines(&step), ["default: available of buyer freeze -120", "default: frozen of buyer freeze 120"]);
     assert_eq!(step.guards, [Precondition::Transaction(step.transaction.id, 1), available(ut(120))]);
     assert_eq!(step.hold, step.transaction.hold());
     assert_eq!(step.transaction.frozen_at, Some(Time(150)));
 
-    let step = at(Status::Delivered).step(&buyer(), Action::Confirm, Time(900), &Rules::default()).unwrap();
+    let step = at(Status::Delivered)
+        .step(&buyer(), TransactionAction::Confirm, Time(900), &TransactionRules::default())
+        .unwrap();
     assert_eq!(
         lines(&step),
         [
@@ -260,28 +276,32 @@ fn freezing_settling_and_giving_back_move_the_money() {
     assert_eq!(step.transaction.settled_at, Some(Time(900)));
     assert_eq!(step.transaction.decision_source, DecisionSource::AgentAutonomous);
     assert_eq!((step.hold.clone(), step.transaction.due), (step.transaction.hold(), None));
-    assert_eq!(step.timers, [TimerChange::Clear(Deadline::Confirm)]);
+    assert_eq!(step.timers, [DeadlineChange::Clear(Deadline::Confirm)]);
 
-    let step = at(Status::Frozen).step(&buyer(), Action::Cancel, Time(900), &Rules::default()).unwrap();
+    let step =
+        at(Status::Frozen).step(&buyer(), TransactionAction::Cancel, Time(900), &TransactionRules::default()).unwrap();
     assert_eq!(lines(&step), ["default: frozen of buyer unfreeze -120", "default: available of buyer unfreeze 120"]);
     assert_eq!((step.transaction.settled_at, step.state), (None, State::Canceled));
-    let step = at(Status::PendingFreeze).step(&buyer(), Action::Cancel, Time(900), &Rules::default()).unwrap();
+    let step = at(Status::PendingFreeze)
+        .step(&buyer(), TransactionAction::Cancel, Time(900), &TransactionRules::default())
+        .unwrap();
     assert!(step.entries.is_empty() && step.hold.is_none());
 }
 
 #[test]
 fn deadlines_are_set_moved_and_cleared() {
-    let rules = Rules { accept_ms: 10, deliver_ms: 20, confirm_ms: 30, ..Rules::default() };
-    let freeze = created().step(&buyer(), Action::Freeze, Time(1_000), &rules).unwrap();
-    let set = |deadline, at| TimerChange::Set(Due { deadline, at: Time(at) });
+    let rules = TransactionRules { accept_ms: 10, deliver_ms: 20, confirm_ms: 30, ..TransactionRules::default() };
+    let freeze = created().step(&buyer(), TransactionAction::Freeze, Time(1_000), &rules).unwrap();
+    let set = |deadline, at| DeadlineChange::Set(Due { deadline, at: Time(at) });
     assert_eq!(freeze.timers, [set(Deadline::Accept, 1_010)]);
-    let accept = freeze.transaction.step(&seller(), Action::Accept, Time(1_005), &rules).unwrap();
-    assert_eq!(accept.timers, [TimerChange::Clear(Deadline::Accept), set(Deadline::Deliver, 1_025)]);
+    let accept = freeze.transaction.step(&seller(), TransactionAction::Accept, Time(1_005), &rules).unwrap();
+    assert_eq!(accept.timers, [DeadlineChange::Clear(Deadline::Accept), set(Deadline::Deliver, 1_025)]);
     let delivered = accept.transaction.step(&seller(), deliver(), Time(1_006), &rules).unwrap();
-    assert_eq!(delivered.timers, [TimerChange::Clear(Deadline::Deliver), set(Deadline::Confirm, 1_036)]);
+    assert_eq!(delivered.timers, [DeadlineChange::Clear(Deadline::Deliver), set(Deadline::Confirm, 1_036)]);
 
-    let fire =
-        |step: &Step, deadline, now| step.transaction.step(&Actor::Platform, Action::Due(deadline), Time(now), &rules);
+    let fire = |step: &TransactionStep, deadline, now| {
+        step.transaction.step(&Actor::Platform, TransactionAction::Due(deadline), Time(now), &rules)
+    };
     // Early, or left over from an earlier state.
     assert_eq!(fire(&freeze, Deadline::Accept, 1_009), Err(Error::NotDue));
     assert_eq!(fire(&accept, Deadline::Accept, 1_011), Err(Error::NotDue));
@@ -295,26 +315,29 @@ fn deadlines_are_set_moved_and_cleared() {
         assert_eq!((failed.transaction.status, failed.state), (Status::Failed, State::Failed));
         assert_eq!(failed.transaction.reason.as_deref(), Some(reason));
         assert_eq!(failed.entries[0].lines()[1].kind, LineKind::Unfreeze);
-        assert_eq!(failed.timers, [TimerChange::Clear(deadline)]);
+        assert_eq!(failed.timers, [DeadlineChange::Clear(deadline)]);
     }
     let settled = fire(&delivered, Deadline::Confirm, 1_036).unwrap();
     assert_eq!(settled.transaction.status, Status::Settled);
     assert_eq!(settled.transaction.decision_source, DecisionSource::PlatformAuto);
-    // Late, but first.
-    assert!(freeze.transaction.step(&seller(), Action::Accept, Time(5_000), &rules).is_ok());
+    // After the deadline, but before its timer.
+    assert!(freeze.transaction.step(&seller(), TransactionAction::Accept, Time(5_000), &rules).is_ok());
 }
 
 #[test]
 fn a_free_capability_moves_no_money_at_all() {
-    let rules = Rules::default();
+    let rules = TransactionRules::default();
     let create = Transaction::create(order(), &capability(0), Time(100), &rules).unwrap();
     assert!(
         !create.guards.iter().any(|guard| matches!(guard, Precondition::Available(..) | Precondition::Spent { .. }))
     );
     let mut transaction = create.transaction;
-    for (actor, action) in
-        [(buyer(), Action::Freeze), (seller(), Action::Accept), (seller(), deliver()), (buyer(), Action::Confirm)]
-    {
+    for (actor, action) in [
+        (buyer(), TransactionAction::Freeze),
+        (seller(), TransactionAction::Accept),
+        (seller(), deliver()),
+        (buyer(), TransactionAction::Confirm),
+    ] {
         let step = transaction.step(&actor, action, Time(200), &rules).unwrap();
         assert!(step.entries.is_empty() && step.hold.is_none());
         transaction = step.transaction;
@@ -325,7 +348,10 @@ fn a_free_capability_moves_no_money_at_all() {
 
 #[test]
 fn time_never_stands_still_between_two_changes() {
-    let frozen = created().step(&buyer(), Action::Freeze, Time(-5), &Rules::default()).unwrap().transaction;
+    let frozen = created()
+        .step(&buyer(), TransactionAction::Freeze, Time(-5), &TransactionRules::default())
+        .unwrap()
+        .transaction;
     assert_eq!(frozen.updated_at, Time(101));
     assert_ne!(frozen.change_key(), created().change_key());
     assert_eq!(frozen.frozen_at, Some(Time(101)));
@@ -335,37 +361,38 @@ fn question() -> Question {
     Question { tenant: tenant(), caller: "buyer".into(), capability: "cap".into(), fee: ut(120) }
 }
 fn token(nonce: u8, question: &Question) -> Confirmed {
-    let key = Key::new(&[1; 32]).unwrap();
+    let key = ConfirmationKey::new(&[1; 32]).unwrap();
     key.check(&key.issue(question, [nonce; 16], Time(100)), question, Time(100)).unwrap()
 }
-fn above_limits() -> Order {
-    Order { limits: Limits::default(), ..order() }
+fn above_limits() -> PurchaseOrder {
+    PurchaseOrder { limits: SpendingLimits::default(), ..order() }
 }
 fn pending() -> Transaction {
-    Transaction::create(above_limits(), &capability(120), Time(100), &Rules::default()).unwrap().transaction
+    Transaction::create(above_limits(), &capability(120), Time(100), &TransactionRules::default()).unwrap().transaction
 }
 
 #[test]
 fn above_its_limits_an_agents_order_waits_for_a_person() {
-    let step = Transaction::create(above_limits(), &capability(120), Time(100), &Rules::default()).unwrap();
+    let step = Transaction::create(above_limits(), &capability(120), Time(100), &TransactionRules::default()).unwrap();
     assert_eq!((step.transaction.status, step.state), (Status::PendingFreeze, State::InputRequired));
     assert!(step.spend.is_none());
     let record = step.transaction.autonomy.unwrap();
     assert!(record.required && record.is_pending() && record.estimated_cost == ut(120));
     assert_eq!(record.risk_level.name(), "L3");
 
-    let refused = |actor: &Actor, action| pending().step(actor, action, Time(200), &Rules::default()).unwrap_err();
-    assert_eq!(refused(&buyer(), Action::Freeze), Error::ConfirmationPending);
-    assert_eq!(refused(&buyer(), Action::Approve(None)), Error::ConfirmationPending);
-    assert!(matches!(refused(&seller(), Action::Approve(None)), Error::WrongActor { .. }));
-    assert!(pending().step(&buyer(), Action::Cancel, Time(200), &Rules::default()).is_ok());
-    // Not even where money is set aside with the order.
-    let rules = Rules { auto_freeze: true, ..Rules::default() };
+    let refused =
+        |actor: &Actor, action| pending().step(actor, action, Time(200), &TransactionRules::default()).unwrap_err();
+    assert_eq!(refused(&buyer(), TransactionAction::Freeze), Error::ConfirmationPending);
+    assert_eq!(refused(&buyer(), TransactionAction::Approve(None)), Error::ConfirmationPending);
+    assert!(matches!(refused(&seller(), TransactionAction::Approve(None)), Error::WrongActor { .. }));
+    assert!(pending().step(&buyer(), TransactionAction::Cancel, Time(200), &TransactionRules::default()).is_ok());
+    // Not even where the order holds the money at once.
+    let rules = TransactionRules { auto_freeze: true, ..TransactionRules::default() };
     let step = Transaction::create(above_limits(), &capability(120), Time(100), &rules).unwrap();
     assert!(step.transaction.awaits_approval() && step.entries.is_empty());
-    // A person is no agent.
-    let person = Order { via: Via::Person, ..above_limits() };
-    let step = Transaction::create(person, &capability(120), Time(100), &Rules::default()).unwrap();
+    // Limits do not apply to persons.
+    let person = PurchaseOrder { via: Via::Person, ..above_limits() };
+    let step = Transaction::create(person, &capability(120), Time(100), &TransactionRules::default()).unwrap();
     assert_eq!(step.transaction.decision_source, DecisionSource::UserManual);
     assert!(step.transaction.autonomy.is_none() && step.spend.is_none());
 }
@@ -373,33 +400,35 @@ fn above_its_limits_an_agents_order_waits_for_a_person() {
 #[test]
 fn a_person_or_a_token_says_yes() {
     let person = Actor::person("default", &"buyer".into());
-    let step = pending().step(&person, Action::Approve(None), Time(200), &Rules::default()).unwrap();
+    let step =
+        pending().step(&person, TransactionAction::Approve(None), Time(200), &TransactionRules::default()).unwrap();
     assert_eq!((step.state, step.transaction.status), (State::Submitted, Status::PendingFreeze));
     assert_eq!(step.transaction.decision_source, DecisionSource::UserConfirmed);
     let record = step.transaction.autonomy.clone().unwrap();
     assert_eq!((record.confirmed_by, record.confirmed_at), (Some("buyer".into()), Some(Time(200))));
-    let again = step.transaction.step(&person, Action::Approve(None), Time(300), &Rules::default());
+    let again =
+        step.transaction.step(&person, TransactionAction::Approve(None), Time(300), &TransactionRules::default());
     assert_eq!(again.unwrap_err(), Error::NothingPending);
 
     let yes = token(3, &question());
     let mark = yes.mark();
-    let rules = Rules { auto_freeze: true, ..Rules::default() };
-    let step = pending().step(&buyer(), Action::Approve(Some(yes.clone())), Time(200), &rules).unwrap();
+    let rules = TransactionRules { auto_freeze: true, ..TransactionRules::default() };
+    let step = pending().step(&buyer(), TransactionAction::Approve(Some(yes.clone())), Time(200), &rules).unwrap();
     assert_eq!((step.used, step.transaction.status), (Some(mark), Status::Frozen));
     assert!(step.guards.contains(&Precondition::Unused(mark)) && step.guards.contains(&available(ut(120))));
 
-    let late = Action::Approve(Some(yes));
+    let late = TransactionAction::Approve(Some(yes));
     let refused = pending().step(&buyer(), late, Time(300_100), &rules).unwrap_err();
     assert_eq!(refused, Error::Token(TokenRefused::Expired));
     let other = token(3, &Question { fee: ut(119), ..question() });
-    let refused = pending().step(&buyer(), Action::Approve(Some(other)), Time(200), &rules).unwrap_err();
+    let refused = pending().step(&buyer(), TransactionAction::Approve(Some(other)), Time(200), &rules).unwrap_err();
     assert_eq!(refused, Error::Token(TokenRefused::NotForThis));
 }
 
 #[test]
 fn an_order_may_bring_its_yes_along() {
-    let with = |confirmed| Order { confirmed: Some(confirmed), ..above_limits() };
-    let create = |order| Transaction::create(order, &capability(120), Time(200), &Rules::default());
+    let with = |confirmed| PurchaseOrder { confirmed: Some(confirmed), ..above_limits() };
+    let create = |order| Transaction::create(order, &capability(120), Time(200), &TransactionRules::default());
     let step = create(with(token(5, &question()))).unwrap();
     assert_eq!((step.state, step.transaction.decision_source), (State::Submitted, DecisionSource::UserConfirmed));
     assert!(step.spend.is_none() && step.used.is_some());
@@ -412,10 +441,14 @@ fn an_order_may_bring_its_yes_along() {
 fn the_platform_acts_for_a_seller_only_where_the_seller_left_it_to_a_machine() {
     let mut agreed = capability(120);
     agreed.terms.auto_accept_min = Some(ut(100));
-    let made = Transaction::create(order(), &agreed, Time(100), &Rules::default()).unwrap().transaction;
-    let frozen = made.step(&buyer(), Action::Freeze, Time(200), &Rules::default()).unwrap().transaction;
-    let accepted = frozen.step(&Actor::Platform, Action::Accept, Time(300), &Rules::default()).unwrap().transaction;
-    let refused = accepted.step(&Actor::Platform, deliver(), Time(400), &Rules::default()).unwrap_err();
+    let made = Transaction::create(order(), &agreed, Time(100), &TransactionRules::default()).unwrap().transaction;
+    let frozen =
+        made.step(&buyer(), TransactionAction::Freeze, Time(200), &TransactionRules::default()).unwrap().transaction;
+    let accepted = frozen
+        .step(&Actor::Platform, TransactionAction::Accept, Time(300), &TransactionRules::default())
+        .unwrap()
+        .transaction;
+    let refused = accepted.step(&Actor::Platform, deliver(), Time(400), &TransactionRules::default()).unwrap_err();
     assert_eq!(refused, Error::WrongActor { verb: Verb::Deliver, role: Role::Platform });
 }
 
@@ -423,8 +456,8 @@ fn the_platform_acts_for_a_seller_only_where_the_seller_left_it_to_a_machine() {
 fn a_delivery_is_an_object_or_files_and_not_too_much() {
     let try_it = |result: Option<&str>, files: Vec<Deliverable>| {
         let result = result.map(|text| Json::parse(text).unwrap());
-        let action = Action::Deliver { result, deliverables: files };
-        at(Status::Accepted).step(&seller(), action, Time(900), &Rules::default())
+        let action = TransactionAction::Deliver { result, deliverables: files };
+        at(Status::Accepted).step(&seller(), action, Time(900), &TransactionRules::default())
     };
     let file = |name: &str| Deliverable { deliverable_id: "d".into(), access_id: "a".into(), file_name: name.into() };
     let words = |result, files| try_it(result, files).unwrap_err().to_string();
@@ -445,22 +478,26 @@ fn a_delivery_is_an_object_or_files_and_not_too_much() {
 #[test]
 fn reasons_are_kept_and_bounded() {
     let reason: Arc<str> = "é".repeat(501).as_str().into();
-    let reject = Action::Reject { reason: Some(reason.clone()) };
-    let refused = at(Status::Frozen).step(&seller(), reject, Time(900), &Rules::default()).unwrap_err();
+    let reject = TransactionAction::Reject { reason: Some(reason.clone()) };
+    let refused = at(Status::Frozen).step(&seller(), reject, Time(900), &TransactionRules::default()).unwrap_err();
     assert_eq!(refused.to_string(), "reason must have at most 500 characters");
-    // A failure is not held up by its own length.
-    let fail = Action::Fail { reason: Some(reason) };
-    let failed = at(Status::Accepted).step(&Actor::Platform, fail, Time(900), &Rules::default()).unwrap();
+    // A long reason does not prevent the failure.
+    let fail = TransactionAction::Fail { reason: Some(reason) };
+    let failed = at(Status::Accepted).step(&Actor::Platform, fail, Time(900), &TransactionRules::default()).unwrap();
     assert_eq!(failed.transaction.reason.unwrap().chars().count(), 500);
 }
 
 #[test]
 fn refusals_say_what_is_the_matter() {
-    let cancel = |status| at(status).step(&buyer(), Action::Cancel, Time(900), &Rules::default()).unwrap_err();
+    let cancel = |status| {
+        at(status).step(&buyer(), TransactionAction::Cancel, Time(900), &TransactionRules::default()).unwrap_err()
+    };
     let late = cancel(Status::Settled);
     assert_eq!((late.to_string().as_str(), late.status()), ("transaction is already settled", Some(Status::Settled)));
     assert_eq!(cancel(Status::Accepted).to_string(), "transaction is accepted: cancel is not possible now");
-    let refused = at(Status::Settled).step(&seller(), Action::Cancel, Time(900), &Rules::default()).unwrap_err();
+    let refused = at(Status::Settled)
+        .step(&seller(), TransactionAction::Cancel, Time(900), &TransactionRules::default())
+        .unwrap_err();
     assert_eq!(
         (refused.to_string().as_str(), refused.status()),
         ("the seller of a transaction cannot cancel it", None)

@@ -15,7 +15,7 @@ use crate::transaction::{Deadline, Status, Transaction};
 
 /// One difference, in words for an operator.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Difference {
+pub enum MarketDifference {
     #[error("{0}: two rows")]
     Twice(String),
     #[error("{account}: the row says {stored} after {lines} lines, the journal {told} after {told_lines}")]
@@ -50,7 +50,7 @@ pub enum Difference {
     Transaction { transaction: TransactionId, what: &'static str },
 }
 
-/// A sum of amounts that may be more than an amount holds: damaged rows can say anything.
+/// A sum of amounts, wider than an amount: sums of damaged rows may overflow one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sum(i128);
 
@@ -71,14 +71,14 @@ impl fmt::Display for Sum {
     }
 }
 
-/// Everything that does not agree; nothing when all is well. The rows may come in any order.
+/// All differences; empty if the rows agree. The rows may come in any order.
 pub fn verify<'a>(
     accounts: impl IntoIterator<Item = &'a Account>,
     journal: impl IntoIterator<Item = &'a LedgerPosting>,
     holds: impl IntoIterator<Item = &'a Hold>,
     transactions: impl IntoIterator<Item = &'a Transaction>,
     turns: impl IntoIterator<Item = &'a TurnHold>,
-) -> Vec<Difference> {
+) -> Vec<MarketDifference> {
     let mut found = Vec::new();
     let accounts = unique(accounts, |account| &account.id, |id| format!("account {id}"), &mut found);
     let holds = unique(holds, |hold| &hold.transaction, |id| format!("hold of {id}"), &mut found);
@@ -101,7 +101,7 @@ pub fn verify<'a>(
     let mut explained: BTreeSet<EntryId> = BTreeSet::new();
     for transaction in transactions.values() {
         if let Some(what) = contradiction(transaction) {
-            found.push(Difference::Transaction { transaction: transaction.id, what });
+            found.push(MarketDifference::Transaction { transaction: transaction.id, what });
         }
         booked(transaction, &by_entry, &mut explained, &mut found);
         held(transaction, holds.get(&transaction.id).copied(), &mut found);
@@ -111,13 +111,13 @@ pub fn verify<'a>(
         by_entry
             .iter()
             .filter(|(entry, lines)| !explained.contains(**entry) && !is_across(entry, lines))
-            .map(|(entry, _)| Difference::EntryStray { entry: (*entry).clone() }),
+            .map(|(entry, _)| MarketDifference::EntryStray { entry: (*entry).clone() }),
     );
     found.extend(
         holds
             .keys()
             .filter(|id| !transactions.contains_key(**id))
-            .map(|id| Difference::HoldStray { transaction: **id }),
+            .map(|id| MarketDifference::HoldStray { transaction: **id }),
     );
     found
 }
@@ -126,12 +126,12 @@ fn unique<'a, T, K: Ord>(
     rows: impl IntoIterator<Item = &'a T>,
     key: fn(&T) -> &K,
     name: fn(&K) -> String,
-    found: &mut Vec<Difference>,
+    found: &mut Vec<MarketDifference>,
 ) -> BTreeMap<&'a K, &'a T> {
     let mut map = BTreeMap::new();
     for row in rows {
         if map.insert(key(row), row).is_some() {
-            found.push(Difference::Twice(name(key(row))));
+            found.push(MarketDifference::Twice(name(key(row))));
         }
     }
     map
@@ -141,7 +141,7 @@ fn unique<'a, T, K: Ord>(
 fn balances<'a>(
     accounts: &BTreeMap<&'a AccountId, &'a Account>,
     mut by_account: BTreeMap<&'a AccountId, Vec<&'a LedgerPosting>>,
-    found: &mut Vec<Difference>,
+    found: &mut Vec<MarketDifference>,
 ) {
     for account in accounts.keys() {
         by_account.entry(account).or_default();
@@ -153,17 +153,17 @@ fn balances<'a>(
         for (posting, no) in lines.iter().zip(1_u64..) {
             told.add(posting.amount);
             if broken.is_none() && (posting.no != no || !told.is(posting.balance_after)) {
-                broken = Some(Difference::Chain { account: id.clone(), no: posting.no });
+                broken = Some(MarketDifference::Chain { account: id.clone(), no: posting.no });
             }
         }
         found.extend(broken);
         let (stored, count) = accounts.get(id).map_or((Ut::ZERO, 0), |row| (row.balance, row.lines));
         let told_lines = lines.len() as u64;
         if !told.is(stored) || count != told_lines {
-            found.push(Difference::Balance { account: id.clone(), stored, lines: count, told, told_lines });
+            found.push(MarketDifference::Balance { account: id.clone(), stored, lines: count, told, told_lines });
         }
         if stored.is_negative() && !id.may_be_negative() {
-            found.push(Difference::Negative { account: id.clone(), balance: stored });
+            found.push(MarketDifference::Negative { account: id.clone(), balance: stored });
         }
     }
 }
@@ -173,7 +173,7 @@ fn frozen(
     accounts: &BTreeMap<&AccountId, &Account>,
     holds: &BTreeMap<&TransactionId, &Hold>,
     turns: &BTreeMap<&TurnId, &TurnHold>,
-    found: &mut Vec<Difference>,
+    found: &mut Vec<MarketDifference>,
 ) {
     let mut frozen: BTreeMap<AccountId, Sum> = BTreeMap::new();
     for hold in holds.values().filter(|hold| hold.end.is_none()) {
@@ -188,26 +188,26 @@ fn frozen(
     for (account, held) in frozen {
         let balance = accounts.get(&account).map_or(Ut::ZERO, |row| row.balance);
         if !held.is(balance) {
-            found.push(Difference::Frozen { account, balance, held });
+            found.push(MarketDifference::Frozen { account, balance, held });
         }
     }
 }
 
-fn sums(accounts: &BTreeMap<&AccountId, &Account>, found: &mut Vec<Difference>) {
+fn sums(accounts: &BTreeMap<&AccountId, &Account>, found: &mut Vec<MarketDifference>) {
     let mut tenants: BTreeMap<&Arc<str>, Sum> = BTreeMap::new();
     for account in accounts.values() {
         tenants.entry(&account.id.tenant).or_default().add(account.balance);
     }
     let unequal = tenants.into_iter().filter(|(_, sum)| !sum.is(Ut::ZERO));
-    found.extend(unequal.map(|(tenant, sum)| Difference::NotZero { tenant: tenant.clone(), sum }));
+    found.extend(unequal.map(|(tenant, sum)| MarketDifference::NotZero { tenant: tenant.clone(), sum }));
 }
 
-/// A turn's money was set aside by one entry; while the turn runs there is its hold, afterwards the entry that ended it.
+/// Each turn's money was held by one entry. A running turn has its hold, an ended one the entry that ended the hold.
 fn paid(
     turns: &BTreeMap<&TurnId, &TurnHold>,
     by_entry: &BTreeMap<&EntryId, Vec<&LedgerPosting>>,
     explained: &mut BTreeSet<EntryId>,
-    found: &mut Vec<Difference>,
+    found: &mut Vec<MarketDifference>,
 ) {
     for (turn, hold) in turns {
         let name = EntryId::turn(**turn, TurnEntry::Hold);
@@ -217,7 +217,7 @@ fn paid(
             (Ok(expected), Some(lines)) if !is_same(&expected, lines) => Some("its hold is not what its entry says"),
             (Ok(_), Some(_)) => None,
         };
-        found.extend(what.map(|what| Difference::Turn { turn: **turn, what }));
+        found.extend(what.map(|what| MarketDifference::Turn { turn: **turn, what }));
     }
     for (entry, lines) in by_entry {
         let Some((turn, which)) = entry.of_turn() else { continue };
@@ -236,11 +236,11 @@ fn paid(
                 Some(_) => None,
             },
         };
-        found.extend(what.map(|what| Difference::Turn { turn, what }));
+        found.extend(what.map(|what| MarketDifference::Turn { turn, what }));
     }
 }
 
-/// Whose money an entry sets aside, and how much.
+/// The owner and the amount of the money that an entry holds.
 fn frozen_by<'a>(lines: &[&'a LedgerPosting]) -> Option<(&'a AccountId, Ut)> {
     let [from, to] = lines else { return None };
     let (AccountKind::Available(payer), AccountKind::Frozen(owner)) = (&from.account.purse, &to.account.purse) else {
@@ -250,7 +250,7 @@ fn frozen_by<'a>(lines: &[&'a LedgerPosting]) -> Option<(&'a AccountId, Ut)> {
     (is_one && to.amount.is_positive()).then_some((&to.account, to.amount))
 }
 
-/// Whether an entry ends just what another set aside, and does nothing else.
+/// Whether an entry ends exactly the hold of another entry.
 fn ends(hold: &[&LedgerPosting], end: &[&LedgerPosting]) -> bool {
     let Some((frozen, amount)) = frozen_by(hold) else { return false };
     let mut out = Sum::default();
@@ -276,14 +276,14 @@ fn ends(hold: &[&LedgerPosting], end: &[&LedgerPosting]) -> bool {
     amount.negated().is_some_and(|all| out.is(all)) && hold[0].note == end[0].note
 }
 
-/// The lines of an entry, in order: none missing, all about the same thing, zero in sum.
-fn balanced(entry: &EntryId, lines: &[&LedgerPosting], found: &mut Vec<Difference>) {
+/// Each entry has all its lines in order, about one transaction, with the sum zero.
+fn balanced(entry: &EntryId, lines: &[&LedgerPosting], found: &mut Vec<MarketDifference>) {
     let mut sum = Sum::default();
     for posting in lines {
         sum.add(posting.amount);
     }
     if !sum.is(Ut::ZERO) {
-        found.push(Difference::Unbalanced { entry: entry.clone(), sum });
+        found.push(MarketDifference::Unbalanced { entry: entry.clone(), sum });
     }
     let one = lines.iter().zip(0_u8..).all(|(posting, place)| {
         let first = lines[0];
@@ -294,28 +294,28 @@ fn balanced(entry: &EntryId, lines: &[&LedgerPosting], found: &mut Vec<Differenc
             && posting.account.tenant == first.account.tenant
     });
     if !one {
-        found.push(Difference::Torn { entry: entry.clone() });
+        found.push(MarketDifference::Torn { entry: entry.clone() });
     }
 }
 
-/// The journal has exactly what the transaction must have booked.
+/// The journal has exactly the entries that the transaction implies.
 fn booked(
     transaction: &Transaction,
     by_entry: &BTreeMap<&EntryId, Vec<&LedgerPosting>>,
     explained: &mut BTreeSet<EntryId>,
-    found: &mut Vec<Difference>,
+    found: &mut Vec<MarketDifference>,
 ) {
     let id = transaction.id;
     let Ok(entries) = transaction.entries() else {
-        found.push(Difference::Transaction { transaction: id, what: "its amounts make no entry" });
+        found.push(MarketDifference::Transaction { transaction: id, what: "its amounts make no entry" });
         return;
     };
     for expected in entries {
         let entry = expected.id().clone();
         match by_entry.get(&entry) {
-            None => found.push(Difference::EntryMissing { entry: entry.clone(), transaction: id }),
+            None => found.push(MarketDifference::EntryMissing { entry: entry.clone(), transaction: id }),
             Some(lines) if !is_same(&expected, lines) => {
-                found.push(Difference::EntryDiffers { entry: entry.clone(), transaction: id });
+                found.push(MarketDifference::EntryDiffers { entry: entry.clone(), transaction: id });
             }
             Some(_) => {}
         }
@@ -332,7 +332,7 @@ fn is_same(expected: &LedgerEntry, lines: &[&LedgerPosting]) -> bool {
         })
 }
 
-/// Money that came in or went out: the one thing no transaction explains.
+/// Money from or to the outside: entries without a transaction.
 fn is_across(entry: &EntryId, lines: &[&LedgerPosting]) -> bool {
     let [from, to] = lines else { return false };
     let outside = match (from.kind, &from.account.purse, &to.account.purse) {
@@ -354,14 +354,14 @@ fn is_across(entry: &EntryId, lines: &[&LedgerPosting]) -> bool {
     outside && named && to.kind == from.kind && to.amount.is_positive() && from.transaction.is_none()
 }
 
-fn held(transaction: &Transaction, stored: Option<&Hold>, found: &mut Vec<Difference>) {
+fn held(transaction: &Transaction, stored: Option<&Hold>, found: &mut Vec<MarketDifference>) {
     let id = transaction.id;
     match (transaction.hold(), stored) {
         (None, None) => {}
-        (Some(_), None) => found.push(Difference::HoldMissing { transaction: id }),
-        (None, Some(_)) => found.push(Difference::HoldStray { transaction: id }),
+        (Some(_), None) => found.push(MarketDifference::HoldMissing { transaction: id }),
+        (None, Some(_)) => found.push(MarketDifference::HoldStray { transaction: id }),
         (Some(expected), Some(stored)) if expected != *stored => {
-            found.push(Difference::HoldDiffers { transaction: id });
+            found.push(MarketDifference::HoldDiffers { transaction: id });
         }
         (Some(_), Some(_)) => {}
     }

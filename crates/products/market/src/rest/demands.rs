@@ -1,15 +1,15 @@
-//! What is wanted, and what fits it: `/demands`, and matching.
+//! Demands and matching: `/demands`.
 
 use market_rules::capability::{CapabilityType, DeliveryMode, PricingModel};
-use market_rules::demand::{Clarity, Draft, Fit, Level, Reason, Status};
+use market_rules::demand::{Clarity, DemandDraft, Fit, Level, Reason, Status};
 use market_rules::{Demand, DemandId};
 use model::Json;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::capabilities::{self, Amount};
 use super::error::Error;
-use super::sale::{self, Amount};
-use super::table::{Going, Keyed, MarketRequest};
+use super::routes::{KeyedBody, MarketFuture, MarketRequest};
 use super::{Page, names, printable};
 use web::openapi::{ParamKind, QueryParam};
 
@@ -78,14 +78,14 @@ pub(super) struct NewDemand {
     idempotency_key: Option<String>,
 }
 
-/// What may be said, or left out by `null`.
+/// The values of an optional enum: these names, or `null`.
 fn or_null(names: Vec<&'static str>) -> Vec<Option<&'static str>> {
     names.into_iter().map(Some).chain([None]).collect()
 }
 
-impl From<NewDemand> for Draft {
-    fn from(new: NewDemand) -> Draft {
-        Draft {
+impl From<NewDemand> for DemandDraft {
+    fn from(new: NewDemand) -> DemandDraft {
+        DemandDraft {
             title: new.title,
             description: new.description,
             category: new.category,
@@ -128,7 +128,7 @@ pub(super) struct AlignmentBetween {
 /// What somebody wants done.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Demand")]
-pub(super) struct Shown {
+pub(super) struct DemandView {
     id: String,
     user_id: String,
     title: String,
@@ -155,10 +155,10 @@ pub(super) struct Shown {
     updated_at: String,
 }
 
-impl From<&Demand> for Shown {
-    fn from(one: &Demand) -> Shown {
+impl From<&Demand> for DemandView {
+    fn from(one: &Demand) -> DemandView {
         let wants = &one.wants;
-        Shown {
+        DemandView {
             id: one.id.to_string(),
             user_id: one.owner.to_string(),
             title: wants.title.to_string(),
@@ -249,7 +249,7 @@ pub(super) struct MatchedCapabilities {
 
 #[derive(Debug, Serialize, JsonSchema)]
 struct MatchedCapability {
-    capability: sale::Shown,
+    capability: capabilities::CapabilityView,
     alignment: Alignment,
 }
 
@@ -263,7 +263,7 @@ pub(super) struct MatchedDemands {
 
 #[derive(Debug, Serialize, JsonSchema)]
 struct MatchedDemand {
-    demand: Shown,
+    demand: DemandView,
     alignment: Alignment,
 }
 
@@ -271,11 +271,11 @@ fn id(ask: &MarketRequest<'_>) -> DemandId {
     ask.http.id().into()
 }
 
-pub(super) fn create<'a>(ask: &'a MarketRequest<'a>, body: NewDemand) -> Going<'a, Shown> {
+pub(super) fn create<'a>(ask: &'a MarketRequest<'a>, body: NewDemand) -> MarketFuture<'a, DemandView> {
     Box::pin(async move { Ok((&ask.market.want(ask.caller()?, &body.into(), ask.once.clone()).await?).into()) })
 }
 
-pub(super) fn list<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Page<Shown>> {
+pub(super) fn list<'a>(ask: &'a MarketRequest<'a>, _: KeyedBody) -> MarketFuture<'a, Page<DemandView>> {
     Box::pin(async move {
         let (caller, paging) = (ask.caller()?, ask.paging());
         let found = match ask.text("scope") {
@@ -288,15 +288,15 @@ pub(super) fn list<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Page<S
     })
 }
 
-pub(super) fn one<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Shown> {
+pub(super) fn one<'a>(ask: &'a MarketRequest<'a>, _: KeyedBody) -> MarketFuture<'a, DemandView> {
     Box::pin(async move { Ok((&ask.market.demand(ask.caller()?, &id(ask)).await?).into()) })
 }
 
-pub(super) fn cancel<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Shown> {
+pub(super) fn cancel<'a>(ask: &'a MarketRequest<'a>, _: KeyedBody) -> MarketFuture<'a, DemandView> {
     Box::pin(async move { Ok((&ask.market.cancel_demand(ask.caller()?, &id(ask), ask.once.clone()).await?).into()) })
 }
 
-pub(super) fn clarity<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, ShownClarity> {
+pub(super) fn clarity<'a>(ask: &'a MarketRequest<'a>, _: KeyedBody) -> MarketFuture<'a, ShownClarity> {
     Box::pin(async move {
         let id = id(ask);
         let clarity: Clarity = ask.market.clarity(ask.caller()?, &id).await?;
@@ -316,18 +316,18 @@ async fn aligned(ask: &MarketRequest<'_>, demand: &DemandId, capability: &str) -
     Ok(Alignment::of(&demand.id, &capability.id, &fit))
 }
 
-pub(super) fn alignment_with<'a>(ask: &'a MarketRequest<'a>, body: AlignmentWith) -> Going<'a, Alignment> {
+pub(super) fn alignment_with<'a>(ask: &'a MarketRequest<'a>, body: AlignmentWith) -> MarketFuture<'a, Alignment> {
     Box::pin(async move { aligned(ask, &id(ask), &body.capability_id).await })
 }
 
-pub(super) fn alignment_between<'a>(ask: &'a MarketRequest<'a>, body: AlignmentBetween) -> Going<'a, Alignment> {
+pub(super) fn alignment_between<'a>(ask: &'a MarketRequest<'a>, body: AlignmentBetween) -> MarketFuture<'a, Alignment> {
     Box::pin(async move {
         printable("demand_id", Some(&body.demand_id))?;
         aligned(ask, &body.demand_id.as_str().into(), &body.capability_id).await
     })
 }
 
-pub(super) fn offers<'a>(ask: &'a MarketRequest<'a>, body: MatchRequest) -> Going<'a, MatchedCapabilities> {
+pub(super) fn offers<'a>(ask: &'a MarketRequest<'a>, body: MatchRequest) -> MarketFuture<'a, MatchedCapabilities> {
     Box::pin(async move {
         printable("demand_id", Some(&body.demand_id))?;
         let top = match body.top_k {
@@ -340,16 +340,16 @@ pub(super) fn offers<'a>(ask: &'a MarketRequest<'a>, body: MatchRequest) -> Goin
         let demand: DemandId = body.demand_id.as_str().into();
         let found = ask.market.offers_for(ask.caller()?, &demand, top as usize).await?;
         let items = found.items.iter().map(|one| MatchedCapability {
-            capability: sale::Shown::of(&one.row),
+            capability: capabilities::CapabilityView::of(&one.row),
             alignment: Alignment::of(&demand, &one.row.id, &one.fit),
         });
         Ok(MatchedCapabilities { items: items.collect(), looked_at: found.looked_at })
     })
 }
 
-pub(super) fn wanting<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, MatchedDemands> {
+pub(super) fn wanting<'a>(ask: &'a MarketRequest<'a>, _: KeyedBody) -> MarketFuture<'a, MatchedDemands> {
     Box::pin(async move {
-        let (capability, top) = (sale::id(ask), ask.number("top_k").unwrap_or(TOP));
+        let (capability, top) = (capabilities::id(ask), ask.number("top_k").unwrap_or(TOP));
         let found = ask.market.demands_for(ask.caller()?, &capability, top as usize).await?;
         let items = found.items.iter().map(|one| MatchedDemand {
             demand: (&one.row).into(),

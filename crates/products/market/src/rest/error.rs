@@ -1,6 +1,6 @@
-//! Errors of this REST: a number that clients branch on, and the status that goes with it.
+//! Errors of the REST API: a code that clients branch on, and its HTTP status.
 
-use crate::service::{Error as Refused, NotKnown};
+use crate::service::{Error as ServiceError, NotKnown};
 use http::StatusCode;
 use market_rules::capability::{self, FieldError};
 use market_rules::demand;
@@ -10,18 +10,18 @@ use serde::Serialize;
 
 /// A code and its status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Code {
+pub(super) struct MarketCode {
     pub(super) status: u16,
     pub(super) number: u32,
 }
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $number:literal / $status:literal),+ $(,)?) => {
-        impl Code { $($(#[$doc])* pub(super) const $name: Code = Code { number: $number, status: $status };)+ }
+        impl MarketCode { $($(#[$doc])* pub(super) const $name: MarketCode = MarketCode { number: $number, status: $status };)+ }
     };
 }
 codes! {
-    /// Missing, malformed, or not to be read at all.
+    /// Missing, malformed or unreadable input.
     BAD = 1001 / 400,
     VERB = 1001 / 405,
     LARGE = 1001 / 413,
@@ -32,7 +32,7 @@ codes! {
     EXISTS = 1005 / 409,
     KEY = 1006 / 401,
     NOT_LINKED = 1007 / 403,
-    /// Readable, but it cannot be.
+    /// Readable input with invalid values.
     INVALID = 1008 / 422,
     /// A limit of requests, or of a seller's sales.
     QUOTA = 1010 / 429,
@@ -40,7 +40,7 @@ codes! {
     PASSWORD = 2003 / 401,
     SHORT = 3001 / 402,
     WALLET = 3002 / 400,
-    /// The task hall, which is not here.
+    /// The task hall, which is not implemented.
     HALL = 4001 / 409,
     STATE = 4501 / 409,
     /// A download that is used up, expired or removed.
@@ -74,10 +74,10 @@ pub(super) struct RefusalData {
     pub(super) reason: Option<&'static str>,
 }
 
-/// A refusal as it is answered.
+/// An error response.
 #[derive(Debug)]
 pub(super) struct Error {
-    pub(super) code: Code,
+    pub(super) code: MarketCode,
     pub(super) message: String,
     pub(super) data: Box<RefusalData>,
     pub(super) retry_after_s: Option<u64>,
@@ -86,33 +86,33 @@ pub(super) struct Error {
 }
 
 impl Error {
-    pub(super) fn new(code: Code, message: impl Into<String>) -> Error {
+    pub(super) fn new(code: MarketCode, message: impl Into<String>) -> Error {
         Error { code, message: message.into(), data: Box::default(), retry_after_s: None, allow: None }
     }
 
     /// A field that cannot be read.
     pub(super) fn field(field: impl Into<String>, detail: impl Into<String>) -> Error {
         let (field, detail) = (field.into(), detail.into());
-        let mut refusal = Error::new(Code::BAD, format!("{field} {detail}"));
+        let mut refusal = Error::new(MarketCode::BAD, format!("{field} {detail}"));
         refusal.data.details.push(FieldDetail { field, detail });
         refusal
     }
 
-    /// A refusal with its reason in a word.
-    pub(super) fn because(reason: &'static str, code: Code, message: impl Into<String>) -> Error {
+    /// An error with a machine-readable reason.
+    pub(super) fn because(reason: &'static str, code: MarketCode, message: impl Into<String>) -> Error {
         let mut refusal = Error::new(code, message);
         refusal.data.reason = Some(reason);
         refusal
     }
 
     pub(super) fn missing(message: impl Into<String>) -> Error {
-        Error::new(Code::MISSING, message)
+        Error::new(MarketCode::MISSING, message)
     }
 
-    /// A method that an address does not have.
+    /// A method that the route does not support.
     pub(super) fn method(allow: String) -> Error {
         let message = format!("this address answers to {allow} only");
-        Error { allow: Some(allow), ..Error::new(Code::VERB, message) }
+        Error { allow: Some(allow), ..Error::new(MarketCode::VERB, message) }
     }
 
     pub(super) fn status(&self) -> StatusCode {
@@ -122,7 +122,7 @@ impl Error {
     fn fields(errors: &[FieldError], message: String) -> Error {
         // A missing field is a bad request; a present one with a wrong value is a failed check.
         let missing = errors.iter().any(|error| error.detail.starts_with("is required"));
-        let mut refusal = Error::new(if missing { Code::BAD } else { Code::INVALID }, message);
+        let mut refusal = Error::new(if missing { MarketCode::BAD } else { MarketCode::INVALID }, message);
         refusal.data.details = errors
             .iter()
             .map(|error| FieldDetail { field: error.field.to_owned(), detail: error.detail.clone() })
@@ -131,45 +131,47 @@ impl Error {
     }
 }
 
-impl From<Refused> for Error {
-    fn from(refused: Refused) -> Error {
+impl From<ServiceError> for Error {
+    fn from(refused: ServiceError) -> Error {
         let message = refused.to_string();
         match refused {
-            Refused::Rule(rule) => by_rule(&rule, message),
-            Refused::Capability(refused) => match refused {
-                capability::Error::NotOwner(_) | capability::Error::NotPlatform(_) => Error::new(Code::DENIED, message),
+            ServiceError::Rule(rule) => by_rule(&rule, message),
+            ServiceError::Capability(refused) => match refused {
+                capability::Error::NotOwner(_) | capability::Error::NotPlatform(_) => {
+                    Error::new(MarketCode::DENIED, message)
+                }
                 capability::Error::WrongState { status, .. } => {
-                    let mut refusal = Error::new(Code::STATE, message);
+                    let mut refusal = Error::new(MarketCode::STATE, message);
                     refusal.data.internal_status = Some(status.name());
                     refusal
                 }
                 capability::Error::Invalid(error) => Error::fields(&[error], message),
             },
-            Refused::Demand(refused) => match refused {
-                demand::Error::NotOwner => Error::new(Code::DENIED, message),
+            ServiceError::Demand(refused) => match refused {
+                demand::Error::NotOwner => Error::new(MarketCode::DENIED, message),
                 demand::Error::NotOpen(status) | demand::Error::WrongState { status, .. } => {
-                    let mut refusal = Error::new(Code::STATE, message);
+                    let mut refusal = Error::new(MarketCode::STATE, message);
                     refusal.data.internal_status = Some(status.name());
                     refusal
                 }
             },
-            Refused::Fields(errors) => Error::fields(&errors, message),
-            Refused::Unknown(_) => Error::new(Code::MISSING, message),
-            Refused::Who(not_known) => {
+            ServiceError::Fields(errors) => Error::fields(&errors, message),
+            ServiceError::Unknown(_) => Error::new(MarketCode::MISSING, message),
+            ServiceError::Who(not_known) => {
                 let code = match not_known {
-                    NotKnown::Missing | NotKnown::Token => Code::NOBODY,
-                    NotKnown::Key | NotKnown::NoUser => Code::KEY,
-                    NotKnown::NotLinked => Code::NOT_LINKED,
-                    NotKnown::Password => Code::PASSWORD,
+                    NotKnown::Missing | NotKnown::Token => MarketCode::NOBODY,
+                    NotKnown::Key | NotKnown::NoUser => MarketCode::KEY,
+                    NotKnown::NotLinked => MarketCode::NOT_LINKED,
+                    NotKnown::Password => MarketCode::PASSWORD,
                 };
                 Error::new(code, message)
             }
-            Refused::KeyReused | Refused::Taken(_) => Error::new(Code::EXISTS, message),
-            Refused::TooFast { retry_after_s } => {
-                Error { retry_after_s: Some(retry_after_s), ..Error::new(Code::TOO_OFTEN, message) }
+            ServiceError::KeyReused | ServiceError::Taken(_) => Error::new(MarketCode::EXISTS, message),
+            ServiceError::TooFast { retry_after_s } => {
+                Error { retry_after_s: Some(retry_after_s), ..Error::new(MarketCode::TOO_OFTEN, message) }
             }
-            Refused::NotServed(_) => Error::new(Code::NOT_SERVED, message),
-            Refused::Fault(fault) => fault.into(),
+            ServiceError::NotServed(_) => Error::new(MarketCode::NOT_SERVED, message),
+            ServiceError::Fault(fault) => fault.into(),
         }
     }
 }
@@ -177,27 +179,27 @@ impl From<Refused> for Error {
 fn by_rule(rule: &market_rules::Error, message: String) -> Error {
     use market_rules::Error as Rule;
     let mut refusal = match rule {
-        Rule::NotParty | Rule::WrongActor { .. } | Rule::OwnCapability => Error::new(Code::DENIED, message),
+        Rule::NotParty | Rule::WrongActor { .. } | Rule::OwnCapability => Error::new(MarketCode::DENIED, message),
         Rule::WrongState { .. } | Rule::ConfirmationPending | Rule::NothingPending | Rule::NotDue | Rule::Changed => {
-            Error::new(Code::STATE, message)
+            Error::new(MarketCode::STATE, message)
         }
         Rule::Token(_) => Error::fields(&[FieldError::new("confirm_token", message.clone())], message),
         Rule::Insufficient { needed, available } => {
-            let mut refusal = Error::new(Code::SHORT, message);
+            let mut refusal = Error::new(MarketCode::SHORT, message);
             refusal.data.needed_ut = Some(needed.to_string());
             refusal.data.available_ut = Some(available.to_string());
             refusal
         }
-        Rule::NotOnSale { .. } => Error::new(Code::MISSING, message),
+        Rule::NotOnSale { .. } => Error::new(MarketCode::MISSING, message),
         Rule::Quota { again_at, .. } => {
             let now = jiff::Timestamp::now().as_millisecond();
             let wait = u64::try_from(again_at.0.saturating_sub(now)).unwrap_or_default().div_ceil(1_000).max(1);
-            Error { retry_after_s: Some(wait), ..Error::new(Code::QUOTA, message) }
+            Error { retry_after_s: Some(wait), ..Error::new(MarketCode::QUOTA, message) }
         }
         Rule::Invalid(error) => Error::fields(std::slice::from_ref(error), message),
         Rule::Ledger(unfit) => {
             tracing::error!("the market's ledger refused an entry: {unfit}");
-            Error::new(Code::BROKEN, "the server could not book this; nothing was changed")
+            Error::new(MarketCode::BROKEN, "the server could not book this; nothing was changed")
         }
     };
     refusal.data.internal_status = rule.status().map(market_rules::transaction::Status::name);
@@ -217,19 +219,19 @@ impl From<Fault> for Error {
             | Kind::Unsupported
             | Kind::ExtendedCardNotConfigured
             | Kind::ExtensionRequired
-            | Kind::VersionNotSupported => Code::BAD,
-            Kind::MethodNotFound | Kind::TaskNotFound => Code::MISSING,
-            Kind::VerbNotAllowed => Code::VERB,
-            Kind::MediaType | Kind::ContentType => Code::MEDIA,
-            Kind::TooLarge => Code::LARGE,
-            Kind::Unauthenticated => Code::NOBODY,
-            Kind::Forbidden => Code::DENIED,
-            Kind::TaskNotCancelable | Kind::TaskSettled => Code::STATE,
-            Kind::InsufficientBalance | Kind::BudgetExceeded => Code::SHORT,
-            Kind::KeyReused => Code::EXISTS,
-            Kind::RateLimited => Code::QUOTA,
-            Kind::Unavailable => Code::AWAY,
-            Kind::InvalidAgentResponse | Kind::Internal => Code::BROKEN,
+            | Kind::VersionNotSupported => MarketCode::BAD,
+            Kind::MethodNotFound | Kind::TaskNotFound => MarketCode::MISSING,
+            Kind::VerbNotAllowed => MarketCode::VERB,
+            Kind::MediaType | Kind::ContentType => MarketCode::MEDIA,
+            Kind::TooLarge => MarketCode::LARGE,
+            Kind::Unauthenticated => MarketCode::NOBODY,
+            Kind::Forbidden => MarketCode::DENIED,
+            Kind::TaskNotCancelable | Kind::TaskSettled => MarketCode::STATE,
+            Kind::InsufficientBalance | Kind::BudgetExceeded => MarketCode::SHORT,
+            Kind::KeyReused => MarketCode::EXISTS,
+            Kind::RateLimited => MarketCode::QUOTA,
+            Kind::Unavailable => MarketCode::AWAY,
+            Kind::InvalidAgentResponse | Kind::Internal => MarketCode::BROKEN,
         };
         let fact = |name: &str| fault.facts.iter().find(|(known, _)| *known == name).map(|(_, value)| value.clone());
         let (needed_ut, available_ut) = (fact("needed"), fact("available"));

@@ -1,17 +1,17 @@
-//! Agents that live elsewhere, and their webhooks: `/external-agents`.
+//! External agents and their webhooks: `/external-agents`.
 
 use crate::service::{Deliveries, Event, External, NewExternal, Once, WebhookEdit};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::capabilities::Removed;
 use super::error::Error;
-use super::sale::Removed;
-use super::table::{Going, Keyed, MarketRequest};
+use super::routes::{KeyedBody, MarketFuture, MarketRequest};
 use super::{Page, names};
 use web::openapi::{ParamKind, QueryParam};
 
-/// As the product's page has it: in the query. A body may say the same.
+/// Parameters of the query, as UUMit documents them. The body may have the same members.
 pub(super) const NEW: [QueryParam; 4] = [
     QueryParam { name: "platform_url", description: "Where the agent is.", kind: ParamKind::Text { most: 2_000 } },
     QueryParam { name: "agent_name", description: "What it is called.", kind: ParamKind::Text { most: 200 } },
@@ -72,7 +72,7 @@ pub(super) struct WebhookChange {
 /// An agent of yours that lives elsewhere.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "ExternalAgent")]
-pub(super) struct Shown {
+pub(super) struct ExternalAgentView {
     id: String,
     user_id: String,
     platform_url: String,
@@ -131,13 +131,13 @@ pub(super) struct Redelivery {
     redelivered: u64,
 }
 
-impl Shown {
-    fn of(ask: &MarketRequest<'_>, one: &External) -> Shown {
+impl ExternalAgentView {
+    fn of(ask: &MarketRequest<'_>, one: &External) -> ExternalAgentView {
         let webhook = ask.market.webhook(one).map(|webhook| ShownWebhook {
             webhook_url: webhook.url,
             webhook_events: names(&webhook.events, Event::name),
         });
-        Shown {
+        ExternalAgentView {
             id: one.id.to_string(),
             user_id: one.owner.to_string(),
             platform_url: one.platform_url.to_string(),
@@ -151,8 +151,8 @@ impl Shown {
         }
     }
 
-    /// With how its webhook is doing.
-    async fn whole(ask: &MarketRequest<'_>, one: &External) -> Result<Shown, Error> {
+    /// The view with the delivery status of the webhook.
+    async fn whole(ask: &MarketRequest<'_>, one: &External) -> Result<ExternalAgentView, Error> {
         let Deliveries { waiting, lost, last_lost } = ask.market.deliveries(one).await?;
         let last_dead = last_lost.into_iter().map(|lost| DeadDelivery {
             event_id: lost.id.to_string(),
@@ -163,7 +163,7 @@ impl Shown {
             dead_at: lost.lost_at.to_string(),
         });
         let deliveries = ShownDeliveries { pending: waiting, dead: lost, last_dead: last_dead.collect() };
-        Ok(Shown { deliveries: Some(deliveries), ..Shown::of(ask, one) })
+        Ok(ExternalAgentView { deliveries: Some(deliveries), ..ExternalAgentView::of(ask, one) })
     }
 }
 
@@ -171,7 +171,7 @@ fn id<'a>(ask: &'a MarketRequest<'_>) -> &'a str {
     ask.http.id()
 }
 
-/// A promise is about the query, too.
+/// The idempotency key also covers the query.
 fn once(ask: &MarketRequest<'_>) -> Option<Once> {
     let once = ask.once.clone()?;
     let mut print = Sha256::new();
@@ -184,7 +184,7 @@ fn once(ask: &MarketRequest<'_>) -> Option<Once> {
     Some(Once { print: print.finalize().into(), ..once })
 }
 
-pub(super) fn create<'a>(ask: &'a MarketRequest<'a>, body: NewExternalAgent) -> Going<'a, Shown> {
+pub(super) fn create<'a>(ask: &'a MarketRequest<'a>, body: NewExternalAgent) -> MarketFuture<'a, ExternalAgentView> {
     Box::pin(async move {
         let said = |name: &str, body: Option<String>| ask.text(name).map(str::to_owned).or(body);
         let new = NewExternal {
@@ -194,47 +194,47 @@ pub(super) fn create<'a>(ask: &'a MarketRequest<'a>, body: NewExternalAgent) -> 
             auth_type: said("auth_type", body.auth_type),
         };
         let made = ask.market.add_external(ask.caller()?, &new, once(ask)).await?;
-        Ok(Shown::of(ask, &made))
+        Ok(ExternalAgentView::of(ask, &made))
     })
 }
 
-pub(super) fn list<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Page<Shown>> {
+pub(super) fn list<'a>(ask: &'a MarketRequest<'a>, _: KeyedBody) -> MarketFuture<'a, Page<ExternalAgentView>> {
     Box::pin(async move {
         let found = ask.market.externals(ask.caller()?, ask.paging()).await?;
-        Ok(Page::of(found, |one| Shown::of(ask, one)))
+        Ok(Page::of(found, |one| ExternalAgentView::of(ask, one)))
     })
 }
 
-pub(super) fn one<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Shown> {
+pub(super) fn one<'a>(ask: &'a MarketRequest<'a>, _: KeyedBody) -> MarketFuture<'a, ExternalAgentView> {
     Box::pin(async move {
         let one = ask.market.external(ask.caller()?, id(ask)).await?;
-        Shown::whole(ask, &one).await
+        ExternalAgentView::whole(ask, &one).await
     })
 }
 
-pub(super) fn remove<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Removed> {
+pub(super) fn remove<'a>(ask: &'a MarketRequest<'a>, _: KeyedBody) -> MarketFuture<'a, Removed> {
     Box::pin(async move {
         ask.market.remove_external(ask.caller()?, id(ask), ask.once.clone()).await?;
         Ok(Removed::of(id(ask)))
     })
 }
 
-pub(super) fn set_webhook<'a>(ask: &'a MarketRequest<'a>, body: WebhookChange) -> Going<'a, Shown> {
+pub(super) fn set_webhook<'a>(ask: &'a MarketRequest<'a>, body: WebhookChange) -> MarketFuture<'a, ExternalAgentView> {
     Box::pin(async move {
         let edit = WebhookEdit { url: body.webhook_url, events: body.webhook_events, secret: body.webhook_secret };
         let one = ask.market.set_webhook(ask.caller()?, id(ask), &edit, ask.once.clone()).await?;
-        Shown::whole(ask, &one).await
+        ExternalAgentView::whole(ask, &one).await
     })
 }
 
-pub(super) fn remove_webhook<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Shown> {
+pub(super) fn remove_webhook<'a>(ask: &'a MarketRequest<'a>, _: KeyedBody) -> MarketFuture<'a, ExternalAgentView> {
     Box::pin(async move {
         let one = ask.market.remove_webhook(ask.caller()?, id(ask), ask.once.clone()).await?;
-        Shown::whole(ask, &one).await
+        ExternalAgentView::whole(ask, &one).await
     })
 }
 
-pub(super) fn redeliver<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Redelivery> {
+pub(super) fn redeliver<'a>(ask: &'a MarketRequest<'a>, _: KeyedBody) -> MarketFuture<'a, Redelivery> {
     Box::pin(async move {
         let redelivered = ask.market.redeliver(ask.caller()?, id(ask)).await?;
         Ok(Redelivery { id: id(ask).to_owned(), redelivered })

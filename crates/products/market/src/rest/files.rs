@@ -9,20 +9,20 @@ use http::{HeaderMap, Method};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::error::{Code, Error};
-use super::table::{Going, MarketRequest, Reply, written};
-use crate::{MarketService, Uumit};
+use super::error::{Error, MarketCode};
+use super::routes::{MarketFuture, MarketReply, MarketRequest, written};
+use crate::{MarketService, MarketSettings};
 use gateway::Server;
 use web::body::{room, with_room};
 use web::file_response::{self, FileFacts};
 use web::openapi::{ParamKind, QueryParam};
 
-/// Where files are brought.
+/// The path of uploads.
 pub(super) const UPLOAD: &str = "/deliverables/upload";
 pub(super) const MULTIPART: &str = "multipart/form-data";
-/// Fields of a form.
+/// Maximum number of fields of a form.
 const MAX_FIELDS: usize = 32;
-/// What a form has around its file, at most.
+/// Maximum size of a form without its file.
 const AROUND: usize = 64 << 10;
 
 pub(super) const UPLOADED: [QueryParam; 2] = [
@@ -44,14 +44,14 @@ pub(super) const DOWNLOAD: [QueryParam; 1] = [QueryParam {
     kind: ParamKind::OneOf(|| vec!["0", "1"]),
 }];
 
-/// How much of a body is read, where that is not what it always is.
+/// The size limit of the body, where it differs from the general limit.
 pub(crate) fn body_bytes(server: &Server, below: &str) -> Option<usize> {
     let uumit = MarketService::settings(server)?;
     (below == UPLOAD).then(|| largest_body(uumit).max(server.engine.limits().body_bytes))
 }
 
-/// The largest file with its form around it.
-pub(crate) fn largest_body(uumit: &Uumit) -> usize {
+/// The size of the largest file plus its form.
+pub(crate) fn largest_body(uumit: &MarketSettings) -> usize {
     let most = usize::try_from(uumit.market.config().files.file_bytes).unwrap_or(usize::MAX);
     most.saturating_add(AROUND)
 }
@@ -103,7 +103,8 @@ pub(super) struct AccessWanted {
 
 /// A token for a file; shown once.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct Access {
+#[schemars(rename = "Access")]
+pub(super) struct FileAccess {
     access_token: String,
     #[serde(flatten)]
     link: Link,
@@ -130,16 +131,20 @@ fn link(ask: &MarketRequest<'_>, token: &str, allowed: &Allowed) -> Link {
     }
 }
 
-pub(super) fn upload<'a>(ask: &'a MarketRequest<'a>) -> Going<'a, Reply> {
+pub(super) fn upload<'a>(ask: &'a MarketRequest<'a>) -> MarketFuture<'a, MarketReply> {
     Box::pin(async move {
         let said =
             ask.http.head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default().trim();
         let bare = said.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
         let brought = match bare.as_str() {
             MULTIPART => of_form(said, ask.http.body.clone()).await?,
-            // What programs say who were told nothing.
-            "" | super::FORM => Brought { bytes: ask.http.body.clone(), ..Brought::default() },
-            _ => Brought { media_type: Some(said.to_owned()), bytes: ask.http.body.clone(), ..Brought::default() },
+            // The default content types of HTTP clients.
+            "" | super::FORM => UploadParts { bytes: ask.http.body.clone(), ..UploadParts::default() },
+            _ => UploadParts {
+                media_type: Some(said.to_owned()),
+                bytes: ask.http.body.clone(),
+                ..UploadParts::default()
+            },
         };
         let required = |name: &'static str, in_form: Option<String>| {
             let missing = || Error::field(name, format!("is required: {UPLOAD}?transaction_id=…&filename=…"));
@@ -155,21 +160,21 @@ pub(super) fn upload<'a>(ask: &'a MarketRequest<'a>) -> Going<'a, Reply> {
     })
 }
 
-/// What an upload holds.
+/// The parts of an upload.
 #[derive(Default)]
-struct Brought {
+struct UploadParts {
     transaction_id: Option<String>,
     filename: Option<String>,
     media_type: Option<String>,
     bytes: Bytes,
 }
 
-/// The file of a form, and what its other fields say.
-async fn of_form(media_type: &str, body: Bytes) -> Result<Brought, Error> {
+/// Reads the file and the other fields of a form.
+async fn of_form(media_type: &str, body: Bytes) -> Result<UploadParts, Error> {
     let unread = |error: multer::Error| Error::field("body", format!("is not a form: {error}"));
     let boundary = multer::parse_boundary(media_type).map_err(unread)?;
     let mut form = multer::Multipart::new(futures_util::stream::iter([Ok::<_, Infallible>(body)]), boundary);
-    let (mut brought, mut has_file, mut fields) = (Brought::default(), false, 0);
+    let (mut brought, mut has_file, mut fields) = (UploadParts::default(), false, 0);
     while let Some(field) = form.next_field().await.map_err(unread)? {
         fields += 1;
         if fields > MAX_FIELDS {
@@ -181,7 +186,7 @@ async fn of_form(media_type: &str, body: Bytes) -> Result<Brought, Error> {
             "file" if has_file => return Err(Error::field("file", "is there twice: send one file at a time")),
             "file" => {
                 has_file = true;
-                // A field says what the file is called, unless another does.
+                // The field `filename` takes precedence over the name of the file part.
                 if brought.filename.is_none() {
                     brought.filename = field.file_name().map(str::to_owned);
                 }
@@ -194,43 +199,43 @@ async fn of_form(media_type: &str, body: Bytes) -> Result<Brought, Error> {
     if has_file { Ok(brought) } else { Err(Error::field("file", "is required: the field of the form with the file")) }
 }
 
-pub(super) fn grant<'a>(ask: &'a MarketRequest<'a>, body: AccessWanted) -> Going<'a, Access> {
+pub(super) fn grant<'a>(ask: &'a MarketRequest<'a>, body: AccessWanted) -> MarketFuture<'a, FileAccess> {
     Box::pin(async move {
         let access_id = ask.http.id();
         let most = body.max_downloads.unwrap_or(crate::service::USUAL_DOWNLOADS);
         let expires = body.expires_in.unwrap_or(crate::service::USUAL_EXPIRES_S);
         let granted = ask.market.grant_access(ask.caller()?, access_id, most, expires).await?;
         let link = link(ask, &granted.token, &granted.allowed);
-        Ok(Access { access_token: granted.token, link })
+        Ok(FileAccess { access_token: granted.token, link })
     })
 }
 
-pub(super) fn download<'a>(ask: &'a MarketRequest<'a>) -> Going<'a, Reply> {
+pub(super) fn download<'a>(ask: &'a MarketRequest<'a>) -> MarketFuture<'a, MarketReply> {
     Box::pin(async move {
         let token = ask.http.id();
         if is_foreign(ask) {
             let words = "HOTLINK_REJECTED: another site's page may not link to this file; open the address itself";
-            return Err(Error::because("HOTLINK_REJECTED", Code::DENIED, words));
+            return Err(Error::because("HOTLINK_REJECTED", MarketCode::DENIED, words));
         }
         if ask.text("redirect") == Some("0") {
             let allowed = ask.market.allowed(token).await.map_err(not_given)?;
             return written(&link(ask, token, &allowed));
         }
         let allowed = ask.market.allowed(token).await.map_err(not_given)?;
-        // A caller that asks only about the file has had none of it.
+        // A response without the bytes does not count as a download.
         let known = facts(&allowed.file);
         if file_response::is_known(&ask.http.head.headers, known.hash) {
-            return Ok(Reply::Whole(file_response::unchanged(&known)));
+            return Ok(MarketReply::Whole(file_response::unchanged(&known)));
         }
         if ask.http.head.method == Method::HEAD {
-            return Ok(Reply::Whole(file_response::head_only(&known)));
+            return Ok(MarketReply::Whole(file_response::head_only(&known)));
         }
-        // Before the download is counted: an answer without room must not use one up.
+        // Reserve memory before the download is counted: a refused response must not use one up.
         let share = room(&ask.server.answers, usize::try_from(allowed.file.len).unwrap_or(usize::MAX))?;
         let (allowed, bytes) = ask.market.download(token).await.map_err(not_given)?;
         let mut response = file_response::whole(ask.http.head, &facts(&allowed.file), with_room(bytes, share));
         response.headers_mut().insert("x-remaining-downloads", allowed.remaining.into());
-        Ok(Reply::Whole(response))
+        Ok(MarketReply::Whole(response))
     })
 }
 
@@ -242,14 +247,15 @@ fn not_given(not_given: NotGiven) -> Error {
     let message = not_given.to_string();
     match not_given {
         NotGiven::Unknown => Error::missing(message),
-        NotGiven::UsedUp(_) => Error::because("DOWNLOADS_USED_UP", Code::GONE, message),
-        NotGiven::Expired => Error::because("TOKEN_EXPIRED", Code::GONE, message),
-        NotGiven::Gone => Error::because("FILE_REMOVED", Code::GONE, message),
+        NotGiven::UsedUp(_) => Error::because("DOWNLOADS_USED_UP", MarketCode::GONE, message),
+        NotGiven::Expired => Error::because("TOKEN_EXPIRED", MarketCode::GONE, message),
+        NotGiven::Gone => Error::because("FILE_REMOVED", MarketCode::GONE, message),
         NotGiven::Error(refused) => refused.into(),
     }
 }
 
-/// Whether a page of another site has led here. The server's own pages may, and those of origins that may call it.
+/// Whether the request comes from a page of another site. The server's own pages and the permitted CORS origins are not
+/// foreign.
 fn is_foreign(ask: &MarketRequest<'_>) -> bool {
     let headers: &HeaderMap = &ask.http.head.headers;
     let Some(from) = headers.get(REFERER).filter(|from| !from.is_empty()) else { return false };

@@ -1,26 +1,26 @@
-//! The market's REST: `/api/v1`. One [`table`] of routes is what is answered and what the OpenAPI document says.
+//! The market's REST API: `/api/v1`. The table of [`routes`] defines both the handlers and the OpenAPI document.
 //!
-//! Every answer is an envelope, `{code, message, data, timestamp}`; clients branch on `code`, where 0 is success.
+//! Every response is an envelope, `{code, message, data, timestamp}`; clients branch on `code`, where 0 is success.
 
+mod capabilities;
 mod demands;
-mod doors;
-mod elsewhere;
 mod error;
 mod externals;
 mod files;
-mod money;
-mod more;
+mod login;
 mod openapi;
-pub(crate) mod pace;
+mod profile;
 mod purchases;
 mod quote;
+pub(crate) mod request_rate;
+mod routes;
 mod runtime;
-mod sale;
-mod table;
+mod unimplemented;
+mod wallet;
 
 use std::sync::Arc;
 
-use crate::service::{Credentials, Error as Refused, NotKnown, Once, Paged};
+use crate::service::{Credentials, Error as ServiceError, NotKnown, Once, Paged};
 use bytes::Bytes;
 use dialects::framing::query;
 use http::header::CONTENT_TYPE;
@@ -33,9 +33,9 @@ use web::context::{NotAnObject, RequestContext, object_text};
 use web::credentials::{self, AuthScheme, Authorization};
 use web::headers::{idempotency_key, request_fingerprint, text};
 
-use error::{Code, Error, RefusalData};
+use error::{Error, MarketCode, RefusalData};
 pub(crate) use files::{body_bytes, largest_body};
-use table::{Keyed, MarketRequest, Reply, Route, Who};
+use routes::{KeyedBody, MarketReply, MarketRequest, MarketRoute, RouteAccess};
 
 use crate::MarketService;
 use crate::PLATFORM_USER;
@@ -45,10 +45,10 @@ use web::body::Response;
 use web::response::{Rejection, private_json};
 
 const FORM: &str = "application/x-www-form-urlencoded";
-/// Of an idempotency key.
+/// Maximum length of an idempotency key.
 const MAX_KEY: usize = 255;
 
-/// `below` is what follows `/api/v1`.
+/// Answers a request. `below` is the path after `/api/v1`.
 pub(crate) async fn answer(
     server: &Arc<Server>,
     below: &str,
@@ -59,8 +59,8 @@ pub(crate) async fn answer(
     log.dialect = crate::service::DIALECT;
     log.operation = "market";
     match call(server, below, head, body, log).await {
-        Ok(Reply::Data(data)) => enveloped(&data),
-        Ok(Reply::Whole(response)) => response,
+        Ok(MarketReply::Data(data)) => enveloped(&data),
+        Ok(MarketReply::Whole(response)) => response,
         Err(error) => {
             debug_assert!(is_documented(head, below, error.code), "{below}: {error:?} is not in the document");
             rejection(&error).respond(log)
@@ -68,9 +68,9 @@ pub(crate) async fn answer(
     }
 }
 
-/// Whether the table says that a request may be refused so. What is at no route is in no document.
-fn is_documented(head: &request::Parts, below: &str, code: Code) -> bool {
-    table::find(&head.method, below).map_or(true, |(route, _)| route.refusals().contains(&code))
+/// Whether the route documents this error code. Paths without a route are not documented.
+fn is_documented(head: &request::Parts, below: &str, code: MarketCode) -> bool {
+    routes::find(&head.method, below).map_or(true, |(route, _)| route.refusals().contains(&code))
 }
 
 async fn call(
@@ -79,25 +79,25 @@ async fn call(
     head: &request::Parts,
     body: Result<Bytes, Fault>,
     log: &mut RequestLog,
-) -> Result<Reply, Error> {
+) -> Result<MarketReply, Error> {
     let Some(uumit) = MarketService::settings(server) else { return Err(Error::missing("there is no market here")) };
     let market = &uumit.market;
-    let found = table::find(&head.method, below);
+    let found = routes::find(&head.method, below);
     let shown = credentials(&head.headers);
     let who = match &found {
         Ok((route, _)) => route.who,
-        Err(_) => Who::Anyone,
+        Err(_) => RouteAccess::Anyone,
     };
     let caller = match who {
-        Who::Anyone => Ok(None),
-        Who::Either if shown.api_key.is_none() && shown.user.is_none() && shown.bearer.is_none() => Ok(None),
-        Who::Either | Who::Caller => market.who(shown).await.map(Some),
+        RouteAccess::Anyone => Ok(None),
+        RouteAccess::Either if shown.api_key.is_none() && shown.user.is_none() && shown.bearer.is_none() => Ok(None),
+        RouteAccess::Either | RouteAccess::Caller => market.who(shown).await.map(Some),
     };
-    pace::keep(server, &head.headers, matches!(caller, Ok(Some(_))), log)?;
+    request_rate::keep(server, &head.headers, matches!(caller, Ok(Some(_))), log)?;
     let caller = match caller {
         Ok(caller) => caller,
         Err(refused) => {
-            if let (Some(throttle), Refused::Who(NotKnown::Key | NotKnown::Token)) = (&server.throttle, &refused) {
+            if let (Some(throttle), ServiceError::Who(NotKnown::Key | NotKnown::Token)) = (&server.throttle, &refused) {
                 throttle.failed(log.address)?;
             }
             return Err(refused.into());
@@ -106,7 +106,7 @@ async fn call(
     log.caller = caller.as_ref().map(|caller| caller.user.0.clone());
     let (route, named) = found?;
     let body = body?;
-    let query = table::read_query(route, head.uri.query())?;
+    let query = routes::read_query(route, head.uri.query())?;
     let (text, by_form) = read(server, route, head, &body)?;
     let once = once(route, head, below, &text)?;
     let http = RequestContext { head, address: log.address, params: named, query, body: &body };
@@ -114,7 +114,7 @@ async fn call(
     (route.go)(&ask, &text).await
 }
 
-/// Credentials in the headers. A value that is not text, and a token of another scheme, are shown and unknown.
+/// Credentials in the headers. A value that is not text, or a token of another scheme, counts as an unknown credential.
 fn credentials(headers: &HeaderMap) -> Credentials<'_> {
     let bearer = Authorization::of(headers).map(|authorization| {
         let is_bearer = |one: &Authorization<'_>| one.scheme == AuthScheme::Bearer;
@@ -128,7 +128,7 @@ fn credentials(headers: &HeaderMap) -> Credentials<'_> {
 /// The body as the text of an object, and whether it came as a form.
 fn read<'a>(
     server: &Server,
-    route: &Route,
+    route: &MarketRoute,
     head: &request::Parts,
     body: &'a [u8],
 ) -> Result<(std::borrow::Cow<'a, str>, bool), Error> {
@@ -144,7 +144,7 @@ fn read<'a>(
         };
     }
     let text = object_text(head, body, server.engine.limits().json_depth).map_err(|error| match error {
-        NotAnObject::MediaType(fault) => Error::new(Code::MEDIA, fault.message),
+        NotAnObject::MediaType(fault) => Error::new(MarketCode::MEDIA, fault.message),
         NotAnObject::Unreadable(fault) => fault.into(),
         NotAnObject::OtherValue => Error::field("body", "must be a JSON object"),
     })?;
@@ -165,15 +165,15 @@ fn of_form(body: &[u8]) -> Result<String, Error> {
     Ok(Value::Object(members).to_string())
 }
 
-/// The caller's promise: by header, or as a member of the body.
-fn once(route: &Route, head: &request::Parts, below: &str, text: &str) -> Result<Option<Once>, Error> {
+/// The idempotency key of the header or of the body.
+fn once(route: &MarketRoute, head: &request::Parts, below: &str, text: &str) -> Result<Option<Once>, Error> {
     if !route.keyed {
         return Ok(None);
     }
     let wrong = || Error::field("idempotency_key", format!("must have 1 to {MAX_KEY} printable characters"));
     let header = idempotency_key(&head.headers).transpose().map_err(|_| wrong())?.map(str::to_owned);
-    // A body in which it cannot be read is refused with all that is wrong with it, later.
-    let member = serde_json::from_str::<Keyed>(text).ok().and_then(|keyed| keyed.idempotency_key);
+    // A malformed body is refused later, with all its errors.
+    let member = serde_json::from_str::<KeyedBody>(text).ok().and_then(|keyed| keyed.idempotency_key);
     let key = match (header, member) {
         (Some(header), Some(member)) if header != member => {
             return Err(Error::field("idempotency_key", "is not the one of the header Idempotency-Key"));
@@ -239,10 +239,10 @@ impl<T> Page<T> {
     }
 }
 
-/// What must hold no control characters, since it goes into names.
+/// Refuses texts with control characters, since they become parts of keys.
 fn printable(field: &'static str, text: Option<&str>) -> Result<(), Error> {
     match text {
-        Some(text) if text.is_empty() || text.chars().any(char::is_control) => Err(Refused::from(
+        Some(text) if text.is_empty() || text.chars().any(char::is_control) => Err(ServiceError::from(
             market_rules::FieldError::new(field, "must have printable characters only, at least one"),
         )
         .into()),

@@ -1,4 +1,4 @@
-//! The OpenAPI document, made of the routes and of the very types that are read and written.
+//! The OpenAPI document, generated from the routes and the types that they read and write.
 
 use std::sync::LazyLock;
 
@@ -6,17 +6,17 @@ use http::HeaderValue;
 use http::header::CACHE_CONTROL;
 use serde_json::{Map, Value, json};
 
-use super::error::Code;
-use super::table::{Going, MarketRequest, ROUTES, ResponseSchema, Route, Who};
+use super::error::MarketCode;
+use super::routes::{MarketFuture, MarketRequest, MarketRoute, ROUTES, ResponseSchema, RouteAccess};
 use super::{FORM, MAX_KEY, RefusedEnvelope};
 use web::body::Response;
 use web::openapi::{QueryParam, Schemas, operation_id, path_of, path_params, schema_of};
 use web::response::json;
 
-/// All but where the server is.
+/// The document without the server's address.
 static DOCUMENT: LazyLock<Value> = LazyLock::new(document);
 
-pub(super) fn show<'a>(ask: &'a MarketRequest<'a>) -> Going<'a, Response> {
+pub(super) fn show<'a>(ask: &'a MarketRequest<'a>) -> MarketFuture<'a, Response> {
     let base = ask.base();
     Box::pin(async move {
         let mut document = DOCUMENT.clone();
@@ -60,13 +60,13 @@ pub(super) fn document() -> Value {
     })
 }
 
-fn operation(route: &Route, schemas: &mut Schemas, refused: &Value) -> Value {
+fn operation(route: &MarketRoute, schemas: &mut Schemas, refused: &Value) -> Value {
     let mut parameters: Vec<Value> = path_params(route.path, |name| match name {
         "id" if route.path.starts_with("/transactions") => json!({ "type": "string", "pattern": ID }),
         _ => json!({ "type": "string", "minLength": 1, "maxLength": 200 }),
     });
     parameters.extend(route.query.iter().map(QueryParam::document));
-    if route.keyed && route.who == Who::Caller {
+    if route.keyed && route.who == RouteAccess::Caller {
         parameters.push(json!({
             "name": "Idempotency-Key", "in": "header", "required": false,
             "description": "The same key with the same request is answered as the first time, for a day.",
@@ -86,9 +86,9 @@ fn operation(route: &Route, schemas: &mut Schemas, refused: &Value) -> Value {
         "summary": route.summary,
         "parameters": parameters,
         "security": match route.who {
-            Who::Anyone => json!([]),
-            Who::Either => json!([{}, { "ApiKey": [], "PlatformUser": [] }, { "Bearer": [] }]),
-            Who::Caller => json!([{ "ApiKey": [], "PlatformUser": [] }, { "Bearer": [] }]),
+            RouteAccess::Anyone => json!([]),
+            RouteAccess::Either => json!([{}, { "ApiKey": [], "PlatformUser": [] }, { "Bearer": [] }]),
+            RouteAccess::Caller => json!([{ "ApiKey": [], "PlatformUser": [] }, { "Bearer": [] }]),
         },
         "responses": responses(route, schemas, refused),
     });
@@ -118,10 +118,10 @@ fn operation(route: &Route, schemas: &mut Schemas, refused: &Value) -> Value {
     operation
 }
 
-/// The id of a transaction, however it is spelled.
+/// The pattern of a transaction's id in all its spellings.
 const ID: &str = "^(task_|tx_)?[0-7][0-9a-hjkmnp-tv-z]{25}$";
 
-fn responses(route: &Route, schemas: &mut Schemas, refused: &Value) -> Value {
+fn responses(route: &MarketRoute, schemas: &mut Schemas, refused: &Value) -> Value {
     let html = json!({ "text/html": { "schema": { "type": "string" } } });
     let mut success = |schema| {
         let data = schemas.written(schema);
@@ -151,7 +151,7 @@ fn responses(route: &Route, schemas: &mut Schemas, refused: &Value) -> Value {
         }
         ResponseSchema::Json(schema) => Some(json!({ "application/json": { "schema": schemas.written(schema) } })),
         ResponseSchema::Html => Some(html.clone()),
-        // The schema is that of one event, as readers of streams take it.
+        // The schema describes one event.
         ResponseSchema::Events(schema) => Some(json!({ "text/event-stream": {
             "schema": {
                 "type": "object",
@@ -192,31 +192,31 @@ fn responses(route: &Route, schemas: &mut Schemas, refused: &Value) -> Value {
     Value::Object(responses)
 }
 
-/// What the codes of a status mean.
-fn words(codes: &[Code], status: u16) -> String {
+/// The description of an HTTP status by its codes.
+fn words(codes: &[MarketCode], status: u16) -> String {
     let meanings = codes.iter().filter(|code| code.status == status).map(|code| {
         let meaning = match *code {
-            Code::BAD => "something is missing or malformed",
-            Code::LARGE => "the body is too large",
-            Code::MEDIA => "the body is not JSON by its media type",
-            Code::NOBODY => "nobody is logged in",
-            Code::DENIED => "not yours to do",
-            Code::MISSING => "there is no such thing",
-            Code::EXISTS => "it is there already, or the idempotency key was used for another request",
-            Code::KEY => "the API key is not good, or names no user",
-            Code::NOT_LINKED => "the key may not act for that user",
-            Code::INVALID => "a field cannot be so",
-            Code::QUOTA => "too many; try again later",
-            Code::TOO_OFTEN => "asked too often",
-            Code::PASSWORD => "account and password do not belong together",
-            Code::SHORT => "the balance does not suffice",
-            Code::WALLET => "not possible with this wallet",
-            Code::HALL => "the task hall is not here",
-            Code::STATE => "too late or too early",
-            Code::GONE => "used up, expired or removed",
-            Code::NOT_SERVED => "the seller did not serve it",
-            Code::BROKEN => "the server failed",
-            Code::AWAY => "the server cannot reach its data; try again shortly",
+            MarketCode::BAD => "something is missing or malformed",
+            MarketCode::LARGE => "the body is too large",
+            MarketCode::MEDIA => "the body is not JSON by its media type",
+            MarketCode::NOBODY => "nobody is logged in",
+            MarketCode::DENIED => "not yours to do",
+            MarketCode::MISSING => "there is no such thing",
+            MarketCode::EXISTS => "it is there already, or the idempotency key was used for another request",
+            MarketCode::KEY => "the API key is not good, or names no user",
+            MarketCode::NOT_LINKED => "the key may not act for that user",
+            MarketCode::INVALID => "a field cannot be so",
+            MarketCode::QUOTA => "too many; try again later",
+            MarketCode::TOO_OFTEN => "asked too often",
+            MarketCode::PASSWORD => "account and password do not belong together",
+            MarketCode::SHORT => "the balance does not suffice",
+            MarketCode::WALLET => "not possible with this wallet",
+            MarketCode::HALL => "the task hall is not here",
+            MarketCode::STATE => "too late or too early",
+            MarketCode::GONE => "used up, expired or removed",
+            MarketCode::NOT_SERVED => "the seller did not serve it",
+            MarketCode::BROKEN => "the server failed",
+            MarketCode::AWAY => "the server cannot reach its data; try again shortly",
             _ => "refused",
         };
         format!("{}: {meaning}", code.number)

@@ -1,4 +1,4 @@
-//! The document: whole, and true to the table.
+//! The OpenAPI document is complete and agrees with the routes.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -73,7 +73,7 @@ fn every_route_is_documented_with_all_it_answers() {
         let braces = path.matches('{').count();
         let named = operation["parameters"].as_array().unwrap().iter().filter(|one| one["in"] == "path").count();
         assert_eq!(braces, named, "{path}");
-        assert_eq!(operation["security"].as_array().unwrap().is_empty(), route.who == Who::Anyone, "{path}");
+        assert_eq!(operation["security"].as_array().unwrap().is_empty(), route.who == RouteAccess::Anyone, "{path}");
     }
     let paths = document["paths"].as_object().unwrap();
     assert_eq!(paths.len(), documented.len());

@@ -1,7 +1,7 @@
 //! Purchases: `/transactions`.
 
-use crate::service::{Caller, NamedFile, OrderRequest as Wish};
-use market_rules::transaction::{Action, Deliverable, Role, Status};
+use crate::service::{MarketCaller, NamedFile, OrderRequest};
+use market_rules::transaction::{Deliverable, Role, Status, TransactionAction};
 use market_rules::{Actor, Transaction, TransactionId};
 use model::{ContextId, Json};
 use schemars::JsonSchema;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::error::Error;
-use super::table::{Going, Keyed, MarketRequest};
+use super::routes::{KeyedBody, MarketFuture, MarketRequest};
 use super::{Page, names, printable};
 use web::openapi::{ParamKind, QueryParam};
 
@@ -111,7 +111,7 @@ pub(super) struct DeliveredFile {
 /// A purchase.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Transaction")]
-pub(super) struct Shown {
+pub(super) struct TransactionView {
     id: String,
     buyer_user_id: String,
     seller_user_id: String,
@@ -176,9 +176,9 @@ struct ShownDue {
     at: String,
 }
 
-impl From<&Transaction> for Shown {
-    fn from(row: &Transaction) -> Shown {
-        Shown {
+impl From<&Transaction> for TransactionView {
+    fn from(row: &Transaction) -> TransactionView {
+        TransactionView {
             id: row.id.tx(),
             buyer_user_id: row.buyer.to_string(),
             seller_user_id: row.seller.to_string(),
@@ -222,29 +222,29 @@ impl From<&Deliverable> for ShownFile {
     }
 }
 
-/// The transaction of the path. What cannot be an id names none.
+/// The transaction id of the path. A malformed id is reported as unknown.
 fn id(ask: &MarketRequest<'_>) -> Result<TransactionId, Error> {
     let named = ask.http.id();
     named.parse().map_err(|_| crate::service::Error::Unknown(crate::service::MarketEntity::Transaction).into())
 }
 
-async fn step(ask: &MarketRequest<'_>, action: Action) -> Result<Shown, Error> {
+async fn step(ask: &MarketRequest<'_>, action: TransactionAction) -> Result<TransactionView, Error> {
     let caller = ask.caller()?;
     let once = ask.once.clone().map(|once| (caller, once));
     let row = ask.market.act(&actor(caller), id(ask)?, action, once).await?;
-    Ok(Shown::from(&row))
+    Ok(TransactionView::from(&row))
 }
 
-fn actor(caller: &Caller) -> Actor {
+fn actor(caller: &MarketCaller) -> Actor {
     caller.actor()
 }
 
-pub(super) fn create<'a>(ask: &'a MarketRequest<'a>, body: NewTransaction) -> Going<'a, Shown> {
+pub(super) fn create<'a>(ask: &'a MarketRequest<'a>, body: NewTransaction) -> MarketFuture<'a, TransactionView> {
     Box::pin(async move {
         printable("capability_id", Some(&body.capability_id))?;
         printable("context_id", body.context_id.as_deref())?;
         printable("demand_id", body.demand_id.as_deref())?;
-        let wish = Wish {
+        let wish = OrderRequest {
             capability: body.capability_id.as_str().into(),
             booked_hours: body.booked_hours,
             context: body.context_id.as_deref().map(ContextId::from),
@@ -253,44 +253,44 @@ pub(super) fn create<'a>(ask: &'a MarketRequest<'a>, body: NewTransaction) -> Go
             confirm_token: body.confirm_token,
         };
         let row = ask.market.order(ask.caller()?, wish, ask.once.clone()).await?;
-        Ok(Shown::from(&row))
+        Ok(TransactionView::from(&row))
     })
 }
 
-pub(super) fn list<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Page<Shown>> {
+pub(super) fn list<'a>(ask: &'a MarketRequest<'a>, _: KeyedBody) -> MarketFuture<'a, Page<TransactionView>> {
     Box::pin(async move {
         let (role, status) =
             (ask.text("role").and_then(Role::from_name), ask.text("status").and_then(Status::from_name));
         let paged = ask.market.transactions(ask.caller()?, role, status, ask.paging()).await?;
-        Ok(Page::of(paged, |row| Shown::from(row)))
+        Ok(Page::of(paged, |row| TransactionView::from(row)))
     })
 }
 
-pub(super) fn one<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Shown> {
+pub(super) fn one<'a>(ask: &'a MarketRequest<'a>, _: KeyedBody) -> MarketFuture<'a, TransactionView> {
     Box::pin(async move {
         let row = ask.market.transaction(&actor(ask.caller()?), id(ask)?).await?;
-        Ok(Shown::from(&row))
+        Ok(TransactionView::from(&row))
     })
 }
 
-pub(super) fn approve<'a>(ask: &'a MarketRequest<'a>, body: ApprovalOfOrder) -> Going<'a, Shown> {
+pub(super) fn approve<'a>(ask: &'a MarketRequest<'a>, body: ApprovalOfOrder) -> MarketFuture<'a, TransactionView> {
     Box::pin(async move {
         let token = body.confirm_token.as_deref();
         let row = ask.market.approve(ask.caller()?, id(ask)?, token, ask.once.clone()).await?;
-        Ok(Shown::from(&row))
+        Ok(TransactionView::from(&row))
     })
 }
 
-pub(super) fn freeze<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Shown> {
-    Box::pin(step(ask, Action::Freeze))
+pub(super) fn freeze<'a>(ask: &'a MarketRequest<'a>, _: KeyedBody) -> MarketFuture<'a, TransactionView> {
+    Box::pin(step(ask, TransactionAction::Freeze))
 }
 
-pub(super) fn accept<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Shown> {
-    Box::pin(step(ask, Action::Accept))
+pub(super) fn accept<'a>(ask: &'a MarketRequest<'a>, _: KeyedBody) -> MarketFuture<'a, TransactionView> {
+    Box::pin(step(ask, TransactionAction::Accept))
 }
 
-pub(super) fn reject<'a>(ask: &'a MarketRequest<'a>, body: RejectPurchase) -> Going<'a, Shown> {
-    Box::pin(step(ask, Action::Reject { reason: body.reason.map(Into::into) }))
+pub(super) fn reject<'a>(ask: &'a MarketRequest<'a>, body: RejectPurchase) -> MarketFuture<'a, TransactionView> {
+    Box::pin(step(ask, TransactionAction::Reject { reason: body.reason.map(Into::into) }))
 }
 
 /// Files as a delivery names them.
@@ -303,23 +303,23 @@ pub(super) fn files(written: Vec<DeliveredFile>) -> Vec<NamedFile> {
     named.collect()
 }
 
-pub(super) fn deliver<'a>(ask: &'a MarketRequest<'a>, body: Delivery) -> Going<'a, Shown> {
+pub(super) fn deliver<'a>(ask: &'a MarketRequest<'a>, body: Delivery) -> MarketFuture<'a, TransactionView> {
     Box::pin(async move {
         let id = id(ask)?;
         let mut deliverables = Vec::new();
         if !body.deliverables.is_empty() {
-            // Only whoever may see it is told which files it has.
+            // Only the parties may learn which files the purchase has.
             ask.market.transaction(&ask.caller()?.actor(), id).await?;
             deliverables = ask.market.named_files(id, files(body.deliverables)).await?;
         }
-        step(ask, Action::Deliver { result: body.result_payload, deliverables }).await
+        step(ask, TransactionAction::Deliver { result: body.result_payload, deliverables }).await
     })
 }
 
-pub(super) fn confirm<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Shown> {
-    Box::pin(step(ask, Action::Confirm))
+pub(super) fn confirm<'a>(ask: &'a MarketRequest<'a>, _: KeyedBody) -> MarketFuture<'a, TransactionView> {
+    Box::pin(step(ask, TransactionAction::Confirm))
 }
 
-pub(super) fn cancel<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Shown> {
-    Box::pin(step(ask, Action::Cancel))
+pub(super) fn cancel<'a>(ask: &'a MarketRequest<'a>, _: KeyedBody) -> MarketFuture<'a, TransactionView> {
+    Box::pin(step(ask, TransactionAction::Cancel))
 }

@@ -1,10 +1,10 @@
-//! What something would cost: `/capability-runtime/quote`.
+//! Quotes: `/capability-runtime/quote`.
 
 use market_rules::autonomy::Risk;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::table::{Going, MarketRequest};
+use super::routes::{MarketFuture, MarketRequest};
 use super::{names, printable};
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -49,14 +49,14 @@ struct Asked {
     next_step: &'static str,
 }
 
-/// A token is in no log.
+/// Logs do not show the token.
 impl std::fmt::Debug for Asked {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Asked({})", self.human_summary)
     }
 }
 
-pub(super) fn ask<'a>(ask: &'a MarketRequest<'a>, body: QuoteRequest) -> Going<'a, ShownQuote> {
+pub(super) fn ask<'a>(ask: &'a MarketRequest<'a>, body: QuoteRequest) -> MarketFuture<'a, ShownQuote> {
     Box::pin(async move {
         printable("capability_id", Some(&body.capability_id))?;
         let quote = ask.market.quote(ask.caller()?, &body.capability_id.as_str().into(), body.booked_hours).await?;

@@ -1,8 +1,8 @@
-//! Where sellers' programs fetch their work: `/agent-runtime`. A stream tells of jobs, and what is done with one is posted.
+//! Jobs of sellers' programs: `/agent-runtime`. A stream sends jobs, and programs post their actions.
 
 use std::io;
 
-use crate::service::{Error as Refused, JobAct, JobEvent, Jobs, MarketEntity as What};
+use crate::service::{Error as ServiceError, JobAct, JobEvent, Jobs, MarketEntity};
 use dialects::framing::sse;
 use market_rules::TransactionId;
 use market_rules::transaction::{Deadline, Status};
@@ -13,8 +13,8 @@ use serde_json::{Map, Value};
 
 use super::error::Error;
 use super::names;
-use super::purchases::{DeliveredFile, Shown as Transaction, files};
-use super::table::{Going, MarketRequest};
+use super::purchases::{DeliveredFile, TransactionView, files};
+use super::routes::{MarketFuture, MarketRequest};
 use crate::uumit::endpoint::guest;
 use web::body::Response;
 use web::headers::last_event_id;
@@ -63,16 +63,16 @@ impl From<crate::service::Job> for Dispatch {
     }
 }
 
-/// Jobs as they are served.
+/// The event stream of jobs.
 struct Feed {
     jobs: Jobs,
     user: String,
 }
 
 impl EventSource for Feed {
-    type Item = Result<JobEvent, Refused>;
+    type Item = Result<JobEvent, ServiceError>;
 
-    /// `None` when the server stops: a client that resumes misses nothing.
+    /// `None` when the server stops; a client that resumes misses nothing.
     async fn next(&mut self) -> Option<Self::Item> {
         self.jobs.next().await
     }
@@ -106,7 +106,7 @@ impl EventSource for Feed {
 
 fn write_frame(piece: &mut Vec<u8>, id: Option<&str>, event: &str, data: &impl Serialize) {
     let mut data = serde_json::to_vec(data).unwrap_or_default();
-    // A buyer's JSON is passed on as it was written; line breaks between its members would end the data.
+    // The buyer's JSON is passed on verbatim, so its line breaks would end the data field.
     data.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')).for_each(|byte| *byte = b' ');
     sse::write_frame(piece, id, Some(event), &[&data]);
 }
@@ -119,7 +119,7 @@ fn last(ask: &MarketRequest<'_>) -> Result<Option<TransactionId>, Error> {
     })
 }
 
-pub(super) fn connect<'a>(ask: &'a MarketRequest<'a>) -> Going<'a, Response> {
+pub(super) fn connect<'a>(ask: &'a MarketRequest<'a>) -> MarketFuture<'a, Response> {
     Box::pin(async move {
         let (caller, last) = (ask.caller()?, last(ask)?);
         let throttle = ask.server.throttle.as_ref();
@@ -175,10 +175,10 @@ pub(super) struct JobDone {
     /// Where the transaction stands now.
     #[schemars(extend("enum" = names(Status::ALL, Status::name)))]
     status: &'static str,
-    transaction: Transaction,
+    transaction: TransactionView,
 }
 
-pub(super) fn act<'a>(ask: &'a MarketRequest<'a>, body: JobAction) -> Going<'a, JobDone> {
+pub(super) fn act<'a>(ask: &'a MarketRequest<'a>, body: JobAction) -> MarketFuture<'a, JobDone> {
     Box::pin(async move {
         let act = match &*body.action {
             "accept_job" => JobAct::Accept,
@@ -190,7 +190,7 @@ pub(super) fn act<'a>(ask: &'a MarketRequest<'a>, body: JobAction) -> Going<'a, 
                         ask.market.transaction(&ask.caller()?.actor(), id).await?;
                         ask.market.named_files(id, files(body.deliverables)).await?
                     }
-                    // Refused below, for its id.
+                    // Refused below because of its id.
                     None => Vec::new(),
                 };
                 JobAct::Deliver { result: body.result, deliverables }
@@ -199,14 +199,14 @@ pub(super) fn act<'a>(ask: &'a MarketRequest<'a>, body: JobAction) -> Going<'a, 
             "send_message" => {
                 let words = "cannot be send_message: agents do not write to each other here; what a buyer has to know \
                              goes into the result";
-                return Err(Refused::from(market_rules::FieldError::new("action", words)).into());
+                return Err(ServiceError::from(market_rules::FieldError::new("action", words)).into());
             }
             _ => return Err(Error::field("action", format!("must be one of {}", ACTIONS.join(", ")))),
         };
         let id = body.job_id.ok_or_else(|| Error::field("job_id", "is required"))?;
-        // What cannot be an id names none.
-        let id = id.parse().map_err(|_| Refused::Unknown(What::Transaction))?;
+        // A malformed id is reported as unknown.
+        let id = id.parse().map_err(|_| ServiceError::Unknown(MarketEntity::Transaction))?;
         let row = ask.market.job_act(ask.caller()?, id, act, ask.once.clone()).await?;
-        Ok(JobDone { job_id: row.id.tx(), status: row.status.name(), transaction: Transaction::from(&row) })
+        Ok(JobDone { job_id: row.id.tx(), status: row.status.name(), transaction: TransactionView::from(&row) })
     })
 }

@@ -1,7 +1,7 @@
 //! Lists of records with a largest length, which concurrent additions cannot exceed.
 //!
-//! A count alone says nothing about the moment of the commit. So every addition raises the version of one record, which is
-//! read before the list is counted: an addition in between is a conflict, and the list is counted again. Removals make room
+//! A count is outdated at the time of the commit. So every addition raises the version of one record, which is read
+//! before the list is counted: a concurrent addition is a conflict, and the list is counted again. Removals make room
 //! and need no such record.
 
 use std::sync::Arc;
@@ -35,7 +35,7 @@ impl<R> Bounded<R> {
         records::joined(&[self.collection.kind(), &self.list])
     }
 
-    /// The line that additions stand in, so that those of one process do not make each other try again.
+    /// The queue of additions in this process, so that they do not conflict with each other.
     pub(crate) fn line(&self) -> Arc<str> {
         records::joined(&["added", self.collection.kind(), &self.list])
     }
@@ -47,7 +47,7 @@ pub(crate) fn is_about_added(met: &Conflict) -> bool {
 }
 
 impl Market {
-    /// The record change for the commit that adds to the list, if there is room in it.
+    /// The record change for the commit that adds to the list, if the list has room.
     pub(crate) async fn room_in<R>(&self, bounded: &Bounded<R>) -> Result<Option<RecordChange>, Error> {
         let before = self.read(records::ADDITIONS, bounded.key()).await?;
         if self.length_of(bounded.collection, bounded.list.clone()).await? >= bounded.most {

@@ -2,19 +2,19 @@
 
 use engine::{Along, Moved};
 use ledger::Ut;
-use market_rules::Step;
+use market_rules::TransactionStep;
 use market_rules::autonomy::Spend;
 use model::{Expect, Json, RecordChange, Time};
 
 use crate::service::records::{self, Spent, Used};
 
-/// The facts of a commit that are not in its step: versions of the rows that were read, and the time of the next look.
+/// The facts of a commit that are not in its step: versions of the rows that were read, and the time of the timer.
 pub(crate) struct CommitInputs {
-    /// The day's sum before it and the version of its row, where the step adds to it.
+    /// The day's spending before the step and the version of its row, where the step adds to it.
     pub(crate) spent: Option<(Ut, u64)>,
-    /// The version of the capability that was looked at, where the step is an order.
+    /// The version of the capability's row, where the step is an order.
     pub(crate) capability: Option<u64>,
-    /// The version of its row of counted sales, where the step is counted.
+    /// The version of the capability's row of counted sales, where the step is counted.
     pub(crate) sold: u64,
     pub(crate) look_at: Option<Time>,
     /// The use of the caller's idempotency key.
@@ -23,25 +23,25 @@ pub(crate) struct CommitInputs {
     pub(crate) beside: Vec<RecordChange>,
 }
 
-/// The day's sum with this amount.
+/// The day's spending with this amount added.
 pub(crate) fn spent_with(sum: Ut, spend: &Spend) -> Ut {
     sum.plus(spend.amount).unwrap_or(sum)
 }
 
 /// The task's new status.
-pub(crate) fn moved(step: &Step) -> Moved {
+pub(crate) fn moved(step: &TransactionStep) -> Moved {
     let metadata = Json::parse(&format!(r#"{{"uumit":{{"internal_status":"{}"}}}}"#, step.transaction.status.name()));
     Moved { metadata, ..Moved::to(step.state) }
 }
 
-/// All that changes with it. The guards of a step are the expectations of its rows and the floors of its accounts; that a
-/// buyer could pay, where nothing is set aside yet, is looked at before.
-pub(crate) fn along(step: &Step, setting: CommitInputs) -> Along {
+/// The record changes and entries of a step. Its preconditions become the expected versions of rows and the floors of
+/// accounts. Where no money is held yet, the caller checks the buyer's balance before.
+pub(crate) fn along(step: &TransactionStep, setting: CommitInputs) -> Along {
     let transaction = &step.transaction;
     let key = records::transaction_key(transaction.id);
     let before = |version: u64| if version <= 1 { Expect::Absent } else { Expect::Version(version - 1) };
     let lists = records::lists_of(transaction);
-    // The hold is what the entries say: one made it, and there is room for one that ends it.
+    // The hold follows from the entries: one entry makes it, and at most one ends it.
     let mut records = vec![records::TRANSACTIONS.put(key, before(transaction.version), transaction, lists)];
     if let (Some(spend), Some((sum, version))) = (&step.spend, setting.spent) {
         let key = records::spent_key(&spend.tenant, &spend.user, spend.day);

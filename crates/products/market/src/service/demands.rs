@@ -1,12 +1,12 @@
 //! Demands: creation, listing, cancellation, and matching with offers.
 //!
-//! An order for an open demand of the buyer closes it in the same commit; the demand opens again if the purchase ends without
-//! a sale. Matching reads a bounded number of offers; the result and its order depend on the stored rows alone.
+//! An order for an open demand of the buyer closes it in the same commit; the demand opens again if the purchase ends
+//! without a sale. Matching reads a bounded number of offers; the result and its order depend on the stored rows alone.
 
 use ledger::FreshKey;
 use ledger::records::{decode, listed};
 use ledger::{TransactionId, UserId};
-use market_rules::demand::{self, Action, Clarity, Draft, Fit, Offered, Status, Wanted, fit};
+use market_rules::demand::{self, Clarity, DemandAction, DemandDraft, DemandWords, Fit, Offered, Status, fit};
 use market_rules::transaction::Status as Stage;
 use market_rules::{Actor, Capability, CapabilityId, Demand, DemandId, Transaction};
 use model::ports::store::Conflict;
@@ -17,21 +17,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::service::bounded::{Bounded, is_about_added};
-use crate::service::idempotency::Made;
+use crate::service::idempotency::StoredResult;
 use crate::service::offers::{in_category, is_about_once, on_market};
 use crate::service::records;
-use crate::service::{Caller, Error, Market, MarketEntity, Once, Paged, Paging};
+use crate::service::{Error, Market, MarketCaller, MarketEntity, Once, Paged, Paging};
 
 const ATTEMPTS: u32 = 8;
-/// Open demands of one user, when another is made. One that opens again because its purchase came to nothing is not refused.
+/// Maximum number of open demands of one user, checked when one is created. A demand that opens again after a failed
+/// purchase is not refused.
 const MOST_OPEN: u64 = 200;
-/// Rows that a match looks at: so many of the same category, and so many of all.
+/// Number of rows that a match reads of the same category, and of all.
 const LOOKED_AT: u32 = 1_000;
-/// How long what is over is kept.
+/// Retention of ended demands.
 const KEPT_MS: i64 = 30 * 86_400_000;
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 const SWEEP: u32 = 200;
-/// Of a sweep.
+/// Maximum number of batches of one sweep.
 const PASSES: u32 = 100;
 
 /// Matches, the best first, and the number of rows that were compared.
@@ -47,7 +48,7 @@ pub struct Matched<T> {
     pub fit: Fit,
 }
 
-/// The best so many, in an order that depends on nothing but the rows.
+/// The best matches, in an order that depends on the rows alone.
 fn best<T, K: Ord>(mut found: Vec<Matched<T>>, top: usize, then: impl Fn(&T) -> K) -> Vec<Matched<T>> {
     found.sort_by_cached_key(|one| (std::cmp::Reverse(one.fit.score), then(&one.row)));
     found.truncate(top);
@@ -99,18 +100,20 @@ fn put_demand(one: &Demand, expect: Expect) -> RecordChange {
     records::DEMANDS.put(key(&one.tenant, &one.id), expect, one, lists_of(one))
 }
 
-fn demand_of(made: Made, id: Option<&DemandId>) -> Result<Demand, Error> {
+fn demand_of(made: StoredResult, id: Option<&DemandId>) -> Result<Demand, Error> {
     match made {
-        Made::Demand(made) if id.is_none_or(|id| made.id == *id) => Ok(*made),
-        Made::Demand(_) | Made::Transaction(_) | Made::Capability(_) | Made::External(_) | Made::Removed => {
-            Err(Error::KeyReused)
-        }
+        StoredResult::Demand(made) if id.is_none_or(|id| made.id == *id) => Ok(*made),
+        StoredResult::Demand(_)
+        | StoredResult::Transaction(_)
+        | StoredResult::Capability(_)
+        | StoredResult::External(_)
+        | StoredResult::Removed => Err(Error::KeyReused),
     }
 }
 
 impl Market {
-    /// A new demand of the caller's, open at once.
-    pub async fn want(&self, caller: &Caller, draft: &Draft, once: Option<Once>) -> Result<Demand, Error> {
+    /// Creates a demand of the caller, which is open at once.
+    pub async fn want(&self, caller: &MarketCaller, draft: &DemandDraft, once: Option<Once>) -> Result<Demand, Error> {
         let fresh = match self.known(caller, once.as_ref()).await? {
             Ok(fresh) => fresh,
             Err(made) => return demand_of(made, None),
@@ -126,7 +129,7 @@ impl Market {
         let new = Demand::new(&caller.tenant, id, caller.user.clone(), wanted, now);
         for _ in 0..ATTEMPTS {
             let Some(added) = self.room_in(&mine).await? else {
-                // The same request may have been faster, and have taken the last place.
+                // A concurrent repeat of the request may have taken the last place.
                 if let Err(made) = self.known(caller, once.as_ref()).await? {
                     return demand_of(made, None);
                 }
@@ -154,7 +157,8 @@ impl Market {
     ) -> Result<Result<(), Conflict>, Error> {
         let mut records = vec![put_demand(next, expect)];
         records.extend(added);
-        records.extend(fresh.map(|fresh| fresh.used_for(Made::Demand(Box::new(next.clone())), next.updated_at)));
+        records
+            .extend(fresh.map(|fresh| fresh.used_for(StoredResult::Demand(Box::new(next.clone())), next.updated_at)));
         self.kept(records).await
     }
 
@@ -163,16 +167,16 @@ impl Market {
         self.read(records::DEMANDS, key(&tenant, id)).await
     }
 
-    /// An open one, or one of the caller's own, as it stands now.
-    pub async fn demand(&self, caller: &Caller, id: &DemandId) -> Result<Demand, Error> {
+    /// An open demand, or one of the caller's own.
+    pub async fn demand(&self, caller: &MarketCaller, id: &DemandId) -> Result<Demand, Error> {
         let (mut found, _) = self.read_demand(id).await?.ok_or(Error::Unknown(MarketEntity::Demand))?;
         found.status = found.standing(self.now());
         let shown = found.status == Status::Open || caller.actor().is(&found.tenant, &found.owner);
         if shown { Ok(found) } else { Err(Error::Unknown(MarketEntity::Demand)) }
     }
 
-    /// One of the caller's own.
-    async fn own_demand(&self, caller: &Caller, id: &DemandId) -> Result<Demand, Error> {
+    /// A demand of the caller.
+    async fn own_demand(&self, caller: &MarketCaller, id: &DemandId) -> Result<Demand, Error> {
         let found = self.demand(caller, id).await?;
         match caller.actor().is(&found.tenant, &found.owner) {
             true => Ok(found),
@@ -180,10 +184,10 @@ impl Market {
         }
     }
 
-    /// The caller's own, the newest first.
+    /// The caller's demands, the newest first.
     pub async fn my_demands(
         &self,
-        caller: &Caller,
+        caller: &MarketCaller,
         status: Option<Status>,
         paging: Paging,
     ) -> Result<Paged<Demand>, Error> {
@@ -199,7 +203,12 @@ impl Market {
         self.page(records::DEMANDS, list, paging).await
     }
 
-    pub async fn cancel_demand(&self, caller: &Caller, id: &DemandId, once: Option<Once>) -> Result<Demand, Error> {
+    pub async fn cancel_demand(
+        &self,
+        caller: &MarketCaller,
+        id: &DemandId,
+        once: Option<Once>,
+    ) -> Result<Demand, Error> {
         let fresh = match self.known(caller, once.as_ref()).await? {
             Ok(fresh) => fresh,
             Err(made) => return demand_of(made, Some(id)),
@@ -207,9 +216,9 @@ impl Market {
         for _ in 0..ATTEMPTS {
             self.demand(caller, id).await?;
             let (present, version) = self.read_demand(id).await?.ok_or(Error::Unknown(MarketEntity::Demand))?;
-            let next = match present.step(&caller.actor(), Action::Cancel, self.now()) {
+            let next = match present.step(&caller.actor(), DemandAction::Cancel, self.now()) {
                 Ok(next) => next,
-                // The same request may have been faster: then this is its answer.
+                // A concurrent repeat of the request may have been first; then its result is the answer.
                 Err(refused) => {
                     return match self.known(caller, once.as_ref()).await? {
                         Err(made) => demand_of(made, Some(id)),
@@ -228,15 +237,15 @@ impl Market {
         Err(market_rules::Error::Changed.into())
     }
 
-    /// How clearly it is said: for its owner.
-    pub async fn clarity(&self, caller: &Caller, id: &DemandId) -> Result<Clarity, Error> {
+    /// The clarity of a demand, for its owner.
+    pub async fn clarity(&self, caller: &MarketCaller, id: &DemandId) -> Result<Clarity, Error> {
         Ok(Clarity::of(&self.own_demand(caller, id).await?.wants))
     }
 
     /// The match of an offer with a demand: for a caller who can see both and owns one of them.
     pub async fn alignment(
         &self,
-        caller: &Caller,
+        caller: &MarketCaller,
         wanted: &DemandId,
         offered: &CapabilityId,
     ) -> Result<(Demand, Capability, Fit), Error> {
@@ -245,17 +254,22 @@ impl Market {
         if demand.owner != caller.user && offer.owner != caller.user {
             return Err(demand::Error::NotOwner.into());
         }
-        let found = fit(&Wanted::of(&demand.wants), &Offered::of(&offer.terms));
+        let found = fit(&DemandWords::of(&demand.wants), &Offered::of(&offer.terms));
         Ok((demand, offer, found))
     }
 
     /// Offers that match an open demand of the caller: the best first, then the cheaper, then by id.
-    pub async fn offers_for(&self, caller: &Caller, id: &DemandId, top: usize) -> Result<Nearest<Capability>, Error> {
+    pub async fn offers_for(
+        &self,
+        caller: &MarketCaller,
+        id: &DemandId,
+        top: usize,
+    ) -> Result<Nearest<Capability>, Error> {
         let demand = self.own_demand(caller, id).await?;
         if demand.status != Status::Open {
             return Err(demand::Error::NotOpen(demand.status).into());
         }
-        let wanted = Wanted::of(&demand.wants);
+        let wanted = DemandWords::of(&demand.wants);
         let tenant = &*demand.tenant;
         let lists =
             [demand.wants.category.as_deref().map(|category| in_category(tenant, category)), Some(on_market(tenant))];
@@ -276,8 +290,14 @@ impl Market {
         Ok(Nearest { items, looked_at: seen.len() as u64 })
     }
 
-    /// Open demands that a capability of the caller's fits, whether or not it is on the market yet: the best first, then the better paid, then by id.
-    pub async fn demands_for(&self, caller: &Caller, id: &CapabilityId, top: usize) -> Result<Nearest<Demand>, Error> {
+    /// Open demands that a capability of the caller's fits, whether or not it is on the market yet: the best first,
+    /// then the better paid, then by id.
+    pub async fn demands_for(
+        &self,
+        caller: &MarketCaller,
+        id: &CapabilityId,
+        top: usize,
+    ) -> Result<Nearest<Demand>, Error> {
         let offer = self.capability(Some(caller), id).await?;
         if !caller.actor().is(&offer.tenant, &offer.owner) {
             let words = "only its owner may ask which demands a capability fits";
@@ -291,7 +311,7 @@ impl Market {
                 if !seen.insert(row.id.clone()) || row.owner == offer.owner || row.standing(now) != Status::Open {
                     return;
                 }
-                let fit = fit(&Wanted::of(&row.wants), &offered);
+                let fit = fit(&DemandWords::of(&row.wants), &offered);
                 if fit.related {
                     found.push(Matched { row, fit });
                 }
@@ -302,15 +322,16 @@ impl Market {
         Ok(Nearest { items, looked_at: seen.len() as u64 })
     }
 
-    /// The change of the demand that a step of a purchase implies. A name that is no open demand of the buyer is only a name.
+    /// The change of the demand that a step of a purchase implies. A name that is no open demand of the buyer changes
+    /// nothing.
     pub(crate) async fn demand_along(&self, row: &Transaction) -> Result<Option<RecordChange>, Error> {
         let Some(id) = &row.demand else { return Ok(None) };
         let (actor, action) = match row.status {
             Stage::PendingFreeze | Stage::Frozen if row.version == 1 => {
-                (Actor::person(&row.tenant, &row.buyer), Action::Match(row.id))
+                (Actor::person(&row.tenant, &row.buyer), DemandAction::Match(row.id))
             }
             Stage::CancelledByBuyer | Stage::RejectedBySeller | Stage::Failed => {
-                (Actor::Platform, Action::Reopen(row.id))
+                (Actor::Platform, DemandAction::Reopen(row.id))
             }
             Stage::PendingFreeze | Stage::Frozen | Stage::Accepted | Stage::Delivered | Stage::Settled => {
                 return Ok(None);
@@ -321,16 +342,16 @@ impl Market {
         Ok(next.map(|next| put_demand(&next, Expect::Version(version))))
     }
 
-    /// Notes of those whose time is over that it is; so many at a time.
+    /// Closes a batch of expired demands.
     async fn expire(&self, now: Time) -> Result<bool, Error> {
         let due = self.first(EXPIRING, now).await?;
         let all = due.len() == SWEEP as usize;
         let changes = due.into_iter().filter_map(|(row, version)| {
-            let next = row.step(&Actor::Platform, Action::Expire, now).ok()?;
+            let next = row.step(&Actor::Platform, DemandAction::Expire, now).ok()?;
             Some(put_demand(&next, Expect::Version(version)))
         });
         let changes: Vec<RecordChange> = changes.collect();
-        // Another process may do the same work, or the owner may have been faster.
+        // Another process or the owner may have changed it first.
         Ok(!changes.is_empty() && self.engine().keep_unchanged(changes).await? && all)
     }
 
@@ -340,7 +361,7 @@ impl Market {
         Ok(self.remove_expired(records::DEMANDS, OVER, before).await?)
     }
 
-    /// The first of a list whose time has come by then, with their versions.
+    /// The first rows of a list that are due by this time, with their versions.
     async fn first(&self, list: &str, by: Time) -> Result<Vec<(Demand, u64)>, Error> {
         let page = records::DEMANDS.records(self.store(), list, None, SWEEP).await?;
         let come = page.records.iter().filter(|(_, rank)| rank.saturating_neg() <= by.0);
@@ -348,7 +369,7 @@ impl Market {
     }
 }
 
-/// Closes demands whose time is over and forgets old ones, until the store is closed.
+/// Closes expired demands and removes old ones periodically, until the store is closed.
 pub(crate) async fn sweep(market: Market) {
     loop {
         tokio::time::sleep(SWEEP_EVERY).await;

@@ -7,16 +7,16 @@ use model::Fault;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A rule of purchases.
+    /// A rule of purchases was violated.
     #[error("{0}")]
     Rule(#[from] market_rules::Error),
-    /// A rule of what is for sale.
+    /// A rule of capabilities was violated.
     #[error("{0}")]
     Capability(#[from] capability::Error),
-    /// A rule of what is wanted.
+    /// A rule of demands was violated.
     #[error("{0}")]
     Demand(#[from] demand::Error),
-    /// Fields that cannot be.
+    /// Fields with invalid values.
     #[error("{}", listed(.0))]
     Fields(Vec<FieldError>),
     #[error("there is no such {}", .0.name())]
@@ -26,13 +26,13 @@ pub enum Error {
     /// The same idempotency key with another request.
     #[error("this idempotency key was used with another request; use a new key for a new request")]
     KeyReused,
-    /// Something of this name is there already.
+    /// The name is taken.
     #[error("there is a {0} of this name already; choose another")]
     Taken(&'static str),
-    /// Asked again too soon.
+    /// The request came too soon after another.
     #[error("asked too often; try again in {retry_after_s} seconds")]
     TooFast { retry_after_s: u64 },
-    /// The seller's side did not do it: the purchase ended without a sale.
+    /// The seller's side failed; the purchase ended without a sale.
     #[error("{0}")]
     NotServed(String),
     #[error("{0}")]

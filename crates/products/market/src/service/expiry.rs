@@ -10,10 +10,10 @@ use crate::service::records::ALL;
 use crate::service::{Market, notices, records};
 
 const EVERY: Duration = Duration::from_secs(600);
-/// A download token is kept for a day after its expiry, so that its holder is told why it is refused.
+/// A download token is kept for a day after its expiry, so that its holder gets the reason of the refusal.
 const GRANT_MS: i64 = 86_400_000;
 
-/// Removes expired records now and then, until the store is closed.
+/// Removes expired records periodically, until the store is closed.
 pub(crate) async fn run(market: Market) {
     loop {
         tokio::time::sleep(EVERY).await;
@@ -24,7 +24,7 @@ pub(crate) async fn run(market: Market) {
         let commit = |removals| engine.keep_unchanged(removals);
         let keys = records::USED_KEYS.remove_older(market.store(), engine.keys_since(), commit).await;
         warn("idempotency keys", keys);
-        // A login is over at the time of its end.
+        // A login is invalid from its end on.
         warn("logins", market.remove_expired(records::LOGINS, ALL, Time(now.0.saturating_add(1))).await);
         let grants = Time(now.0.saturating_sub(GRANT_MS));
         warn("download tokens", market.remove_expired(records::GRANTS, ALL, grants).await);
@@ -64,7 +64,7 @@ mod tests {
     use model::Expect;
 
     use super::*;
-    use crate::service::Config;
+    use crate::service::MarketConfig;
     use crate::service::records::{SPENDING, Spent};
 
     const BY_TIME: &str = "by time";
@@ -73,7 +73,7 @@ mod tests {
     async fn market(times: i64) -> Market {
         let store = Arc::new(stores::memory::MemoryStore::new());
         let engine = Engine::builder(store).start().await.unwrap();
-        let market = Market::start(engine, Config::default(), false).await.unwrap();
+        let market = Market::start(engine, MarketConfig::default(), false).await.unwrap();
         let put = |at: i64| {
             let lists = vec![listed(BY_TIME, rank(Time(at)))];
             SPENDING.put(format!("{at:05}"), Expect::Absent, &Spent { sum: Ut::ZERO }, lists)

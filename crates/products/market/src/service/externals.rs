@@ -1,7 +1,7 @@
-//! Agents of users that live elsewhere, and where they want to be told of what happens.
+//! External agents of users, which run elsewhere, and their webhooks.
 //!
-//! Where a webhook is and what signs it are sealed as the webhooks of tasks are; what is kept in the open is which events
-//! it wants. All of a user's webhooks are in one row, so that a step of a purchase reads one row a party.
+//! The address and the secret of a webhook are sealed like those of task webhooks; its events are stored in the clear.
+//! The subscriptions of a user are in one row, so that a step of a purchase reads one row for each party.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -19,24 +19,24 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::service::idempotency::Made;
+use crate::service::idempotency::StoredResult;
 use crate::service::offers::is_about_once;
 use crate::service::records;
-use crate::service::{Caller, DIALECT, Error, Event, Market, MarketEntity, Once, Paged, Paging};
+use crate::service::{DIALECT, Error, Event, Market, MarketCaller, MarketEntity, Once, Paged, Paging};
 
 const ATTEMPTS: u32 = 8;
-/// Users remembered as having no external agents.
+/// Number of cached users without external agents.
 const QUIET: usize = 8_192;
-/// External agents of one user.
+/// Maximum number of external agents of one user.
 const MOST: usize = 20;
 const MAX_NAME: usize = 200;
 const MAX_DESCRIPTION: usize = 2_000;
 const MAX_AUTH: usize = 50;
 const MAX_URL: usize = 2_000;
-/// Of a webhook's secret, in characters.
+/// Permitted lengths of a webhook's secret, in characters.
 const SECRET: std::ops::RangeInclusive<usize> = 16..=200;
 
-/// An agent of a user's that lives elsewhere.
+/// An agent of a user that runs elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct External {
     pub tenant: Arc<str>,
@@ -47,7 +47,7 @@ pub struct External {
     pub agent_name: Arc<str>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<Arc<str>>,
-    /// How it is called there, in its owner's words.
+    /// Its authentication type, in the owner's words.
     pub auth_type: Arc<str>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) webhook: Option<Sealed>,
@@ -58,7 +58,7 @@ impl Row for External {
     const NAME: &'static str = "external agent";
 }
 
-/// A webhook as it is kept.
+/// A stored webhook.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Sealed {
     pub(crate) events: Vec<Event>,
@@ -66,10 +66,10 @@ pub(crate) struct Sealed {
     spec: Arc<str>,
 }
 
-/// A webhook as its owner sees it: without what signs it.
+/// A webhook as its owner sees it, without the secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Webhook {
-    /// `None` when it cannot be unsealed: it was sealed with another key.
+    /// `None` if it was sealed with another key.
     pub url: Option<String>,
     pub events: Vec<Event>,
 }
@@ -98,7 +98,7 @@ impl std::fmt::Debug for WebhookEdit {
     }
 }
 
-/// Which of a user's external agents want to hear of what.
+/// The event subscriptions of a user's external agents.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Hooks {
     pub(crate) agents: Vec<Hook>,
@@ -107,7 +107,8 @@ impl Row for Hooks {
     const NAME: &'static str = "hooks";
 }
 
-/// Users without external agents, who are most: their purchases need not ask for any. Only where this process alone writes.
+/// Cache of users without external agents, whose purchases need not read subscriptions. Used only where this process is
+/// the only writer.
 #[derive(Default)]
 pub(crate) struct UsersWithoutAgents(Mutex<(u64, HashSet<Arc<str>>)>);
 
@@ -118,7 +119,7 @@ impl UsersWithoutAgents {
         (quiet.0, quiet.1.contains(key))
     }
 
-    /// There was none when it was read; that counts only if nothing has changed since.
+    /// Records that a user has no agents, unless something has changed since the read.
     fn keep(&self, key: Arc<str>, changes: u64) {
         let mut quiet = self.0.lock();
         if quiet.0 == changes {
@@ -192,7 +193,7 @@ impl NewExternal {
         let url = text("platform_url", self.platform_url.as_ref(), MAX_URL);
         let description = text("description", self.description.as_ref(), MAX_DESCRIPTION);
         let auth = text("auth_type", self.auth_type.as_ref(), MAX_AUTH).unwrap_or_else(|| "none".into());
-        // Nothing is ever called there: it tells people where the agent is.
+        // The server never calls this address; it is shown to people.
         let is_web = |url: &str| Url::parse(url).is_ok_and(|url| ["http", "https"].contains(&url.scheme()));
         match &url {
             None => wrong.push(FieldError::new("platform_url", "is required: where the agent is")),
@@ -212,19 +213,21 @@ impl NewExternal {
     }
 }
 
-fn external_of(made: Made, id: Option<&str>) -> Result<External, Error> {
+fn external_of(made: StoredResult, id: Option<&str>) -> Result<External, Error> {
     match made {
-        Made::External(made) if id.is_none_or(|id| *made.id == *id) => Ok(*made),
-        Made::External(_) | Made::Demand(_) | Made::Transaction(_) | Made::Capability(_) | Made::Removed => {
-            Err(Error::KeyReused)
-        }
+        StoredResult::External(made) if id.is_none_or(|id| *made.id == *id) => Ok(*made),
+        StoredResult::External(_)
+        | StoredResult::Demand(_)
+        | StoredResult::Transaction(_)
+        | StoredResult::Capability(_)
+        | StoredResult::Removed => Err(Error::KeyReused),
     }
 }
 
 impl Market {
     pub async fn add_external(
         &self,
-        caller: &Caller,
+        caller: &MarketCaller,
         new: &NewExternal,
         once: Option<Once>,
     ) -> Result<External, Error> {
@@ -254,7 +257,9 @@ impl Market {
             }
             hooks.agents.push(made.hook());
             let mut records = vec![made.put(Expect::Absent), put_hooks(caller, expect, &hooks)];
-            records.extend(fresh.as_ref().map(|fresh| fresh.used_for(Made::External(Box::new(made.clone())), now)));
+            records.extend(
+                fresh.as_ref().map(|fresh| fresh.used_for(StoredResult::External(Box::new(made.clone())), now)),
+            );
             match self.kept_hooks(records).await? {
                 Ok(()) => return Ok(made),
                 Err(met) if is_about_once(&met) => {
@@ -266,22 +271,22 @@ impl Market {
         Err(market_rules::Error::Changed.into())
     }
 
-    /// The caller's own, the newest first.
-    pub async fn externals(&self, caller: &Caller, paging: Paging) -> Result<Paged<External>, Error> {
+    /// The caller's external agents, the newest first.
+    pub async fn externals(&self, caller: &MarketCaller, paging: Paging) -> Result<Paged<External>, Error> {
         self.page(records::EXTERNALS, owned(&caller.tenant, &caller.user), paging).await
     }
 
     /// An external agent of the caller; those of other users are unknown.
-    pub async fn external(&self, caller: &Caller, id: &str) -> Result<External, Error> {
+    pub async fn external(&self, caller: &MarketCaller, id: &str) -> Result<External, Error> {
         Ok(self.own_external(caller, id).await?.0)
     }
 
-    async fn own_external(&self, caller: &Caller, id: &str) -> Result<(External, u64), Error> {
+    async fn own_external(&self, caller: &MarketCaller, id: &str) -> Result<(External, u64), Error> {
         let found = self.read(records::EXTERNALS, key(&caller.tenant, id)).await?;
         found.filter(|(one, _)| one.owner == caller.user).ok_or(Error::Unknown(MarketEntity::External))
     }
 
-    /// Its webhook, without what signs it.
+    /// The webhook of an external agent, without its secret.
     pub fn webhook(&self, one: &External) -> Option<Webhook> {
         let sealed = one.webhook.as_ref()?;
         Some(Webhook { url: self.unsealed(one).ok().map(|(url, _)| url), events: sealed.events.clone() })
@@ -290,7 +295,7 @@ impl Market {
     /// Sets a webhook, or changes it.
     pub async fn set_webhook(
         &self,
-        caller: &Caller,
+        caller: &MarketCaller,
         id: &str,
         edit: &WebhookEdit,
         once: Option<Once>,
@@ -298,13 +303,13 @@ impl Market {
         self.change_external(caller, id, once, |one| Ok(Some(self.sealed(one, edit)?))).await
     }
 
-    pub async fn remove_webhook(&self, caller: &Caller, id: &str, once: Option<Once>) -> Result<External, Error> {
+    pub async fn remove_webhook(&self, caller: &MarketCaller, id: &str, once: Option<Once>) -> Result<External, Error> {
         self.change_external(caller, id, once, |_| Ok(None)).await
     }
 
     async fn change_external(
         &self,
-        caller: &Caller,
+        caller: &MarketCaller,
         id: &str,
         once: Option<Once>,
         webhook: impl Fn(&External) -> Result<Option<Sealed>, Error>,
@@ -321,7 +326,7 @@ impl Market {
             hooks.agents.retain(|hook| hook.agent != next.id);
             hooks.agents.push(next.hook());
             let mut records = vec![next.put(Expect::Version(version)), put_hooks(caller, expect, &hooks)];
-            let made = || Made::External(Box::new(next.clone()));
+            let made = || StoredResult::External(Box::new(next.clone()));
             records.extend(fresh.as_ref().map(|fresh| fresh.used_for(made(), next.updated_at)));
             match self.kept_hooks(records).await? {
                 Ok(()) => return Ok(next),
@@ -334,11 +339,14 @@ impl Market {
         Err(market_rules::Error::Changed.into())
     }
 
-    /// Removes it. What it has not heard by then it will not hear.
-    pub async fn remove_external(&self, caller: &Caller, id: &str, once: Option<Once>) -> Result<(), Error> {
+    /// Removes an external agent. Its pending notices are dropped.
+    pub async fn remove_external(&self, caller: &MarketCaller, id: &str, once: Option<Once>) -> Result<(), Error> {
         let removed = |made| match made {
-            Made::Removed => Ok(()),
-            Made::External(_) | Made::Demand(_) | Made::Transaction(_) | Made::Capability(_) => Err(Error::KeyReused),
+            StoredResult::Removed => Ok(()),
+            StoredResult::External(_)
+            | StoredResult::Demand(_)
+            | StoredResult::Transaction(_)
+            | StoredResult::Capability(_) => Err(Error::KeyReused),
         };
         let fresh = match self.known(caller, once.as_ref()).await? {
             Ok(fresh) => fresh,
@@ -347,7 +355,7 @@ impl Market {
         for _ in 0..ATTEMPTS {
             let (present, version) = match self.own_external(caller, id).await {
                 Ok(found) => found,
-                // The same request may have been faster.
+                // A concurrent repeat of the request may have been first.
                 Err(refused) => {
                     return match self.known(caller, once.as_ref()).await? {
                         Err(made) => removed(made),
@@ -361,7 +369,7 @@ impl Market {
                 records::EXTERNALS.remove(key(&present.tenant, &present.id), Expect::Version(version)),
                 put_hooks(caller, expect, &hooks),
             ];
-            records.extend(fresh.as_ref().map(|fresh| fresh.used_for(Made::Removed, self.now())));
+            records.extend(fresh.as_ref().map(|fresh| fresh.used_for(StoredResult::Removed, self.now())));
             let met: Result<(), Conflict> = self.kept_hooks(records).await?;
             match met {
                 Ok(()) => return Ok(()),
@@ -392,7 +400,7 @@ impl Market {
         kept
     }
 
-    async fn hooks_to_change(&self, caller: &Caller) -> Result<(Hooks, Expect), Error> {
+    async fn hooks_to_change(&self, caller: &MarketCaller) -> Result<(Hooks, Expect), Error> {
         let found = self.read(records::HOOKS, records::user_key(&caller.tenant, &caller.user)).await?;
         Ok(found.map_or((Hooks::default(), Expect::Absent), |(hooks, version)| (hooks, Expect::Version(version))))
     }
@@ -404,7 +412,7 @@ impl Market {
         })
     }
 
-    /// A webhook as it is to be: what is left out stays as it was.
+    /// The webhook after the change; absent fields keep their values.
     fn sealed(&self, one: &External, edit: &WebhookEdit) -> Result<Sealed, Error> {
         let seal = self.seal()?;
         let before = match &one.webhook {
@@ -460,7 +468,7 @@ impl Market {
         Ok(Sealed { events, spec: spec.into() })
     }
 
-    /// Where it is told, and what that is signed with.
+    /// The address and the secret of a webhook.
     pub(crate) fn unsealed(&self, one: &External) -> Result<(String, String), Fault> {
         let broken = || Fault::internal("a webhook in the store is damaged; set it again");
         let sealed = one.webhook.as_ref().ok_or_else(broken)?;
@@ -470,6 +478,6 @@ impl Market {
     }
 }
 
-fn put_hooks(caller: &Caller, expect: Expect, hooks: &Hooks) -> RecordChange {
+fn put_hooks(caller: &MarketCaller, expect: Expect, hooks: &Hooks) -> RecordChange {
     records::HOOKS.put(records::user_key(&caller.tenant, &caller.user), expect, hooks, Vec::new())
 }

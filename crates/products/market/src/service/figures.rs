@@ -8,26 +8,26 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::service::records::{self, ALL, PurchaseList};
-use crate::service::{Caller, Error, Filter, Market, Paging, offers};
+use crate::service::{Error, Filter, Market, MarketCaller, Paging, offers};
 
-/// Rows that are looked at, at most: what is older is not counted.
+/// Maximum number of rows that are read; older ones are not counted.
 pub(crate) const LOOKED_AT: u32 = 10_000;
-/// Prices that a price can be compared with, at least.
+/// Minimum number of prices for a comparison.
 const ENOUGH: u64 = 4;
 
 /// Prices of similar capabilities.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Prices {
+pub struct PriceRange {
     pub median: Ut,
-    /// A quarter is cheaper, and a quarter dearer.
+    /// The lower and the upper quartile.
     pub low: Ut,
     pub high: Ut,
     pub count: u64,
 }
 
-impl Prices {
-    /// Whether a price is out of line with these: beyond half as much again of what lies between the quarters, below the
-    /// lower or above the upper. Where all are alike, below half of it or above twice as much.
+impl PriceRange {
+    /// Whether a price is an outlier: further than 1.5 interquartile ranges below the lower or above the upper
+    /// quartile. If all prices are equal, below half or above twice that price.
     pub fn anomaly(&self, price: Ut) -> Anomaly {
         if self.count < ENOUGH {
             return Anomaly::Unknown;
@@ -45,13 +45,13 @@ impl Prices {
     }
 }
 
-/// How a price stands among others.
+/// The comparison of a price with others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Anomaly {
     Normal,
     Low,
     High,
-    /// There are too few to compare with.
+    /// Too few prices for a comparison.
     Unknown,
 }
 
@@ -84,7 +84,7 @@ impl Income {
         self.net = self.gross.minus(self.commission).unwrap_or(self.net);
     }
 
-    /// Both together.
+    /// The sum of both.
     pub fn with(&self, other: &Income) -> Income {
         let sum = |a: Ut, b: Ut| a.plus(b).unwrap_or(a);
         Income {
@@ -96,7 +96,7 @@ impl Income {
     }
 }
 
-/// For anybody to see.
+/// Public figures of the market.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Community {
     pub capabilities: u64,
@@ -114,7 +114,7 @@ impl Market {
         self.walk_first(collection, list, LOOKED_AT, visit).await
     }
 
-    /// Visits at most so many of the newest rows of a list.
+    /// Visits the newest rows of a list, up to a limit.
     pub(crate) async fn walk_first<R: Row>(
         &self,
         collection: RecordCollection<R>,
@@ -125,7 +125,7 @@ impl Market {
         Ok(collection.walk(self.store(), list, u64::from(most), visit).await?)
     }
 
-    /// The categories on the market, with how much is in each.
+    /// The categories on the market, with the number of capabilities in each.
     pub async fn categories(&self) -> Result<BTreeMap<Arc<str>, u64>, Error> {
         let mut found = BTreeMap::new();
         let list = offers::on_market(&self.config().tenant);
@@ -137,7 +137,7 @@ impl Market {
     }
 
     /// Prices of capabilities of a category, a price model, or both.
-    pub async fn prices(&self, category: Option<&str>, model: Option<PricingModel>) -> Result<Prices, Error> {
+    pub async fn prices(&self, category: Option<&str>, model: Option<PricingModel>) -> Result<PriceRange, Error> {
         let filter = Filter { category: category.map(Into::into), pricing_model: model, ..Filter::default() };
         let tenant = self.config().tenant.clone();
         let list = match category {
@@ -153,11 +153,11 @@ impl Market {
         .await?;
         prices.sort_unstable();
         let at = |part: usize| prices.get(prices.len().saturating_sub(1) * part / 4).copied().unwrap_or(Ut::ZERO);
-        Ok(Prices { median: at(2), low: at(1), high: at(3), count: prices.len() as u64 })
+        Ok(PriceRange { median: at(2), low: at(1), high: at(3), count: prices.len() as u64 })
     }
 
     /// The caller's earnings by capability.
-    pub async fn income(&self, caller: &Caller) -> Result<BTreeMap<CapabilityId, Income>, Error> {
+    pub async fn income(&self, caller: &MarketCaller) -> Result<BTreeMap<CapabilityId, Income>, Error> {
         let mut earned: BTreeMap<CapabilityId, Income> = BTreeMap::new();
         let list = records::purchases(Role::Seller, &caller.tenant, &caller.user, PurchaseList::Over(Status::Settled));
         self.walk_rows(records::TRANSACTIONS, list, |sale: Transaction| {
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn a_price_far_from_the_others_is_told() {
         let ut = |whole: i64| Ut::from_hundredths(whole * 100);
-        let prices = Prices { median: ut(100), low: ut(80), high: ut(120), count: 4 };
+        let prices = PriceRange { median: ut(100), low: ut(80), high: ut(120), count: 4 };
         for (price, expected) in [
             (0, Anomaly::Low),
             (19, Anomaly::Low),
@@ -193,12 +193,12 @@ mod tests {
         ] {
             assert_eq!(prices.anomaly(ut(price)), expected, "{price}");
         }
-        let alike = Prices { median: ut(100), low: ut(100), high: ut(100), count: 9 };
+        let alike = PriceRange { median: ut(100), low: ut(100), high: ut(100), count: 9 };
         for (price, expected) in
             [(49, Anomaly::Low), (50, Anomaly::Normal), (200, Anomaly::Normal), (201, Anomaly::High)]
         {
             assert_eq!(alike.anomaly(ut(price)), expected, "{price}");
         }
-        assert_eq!(Prices { count: 3, ..prices }.anomaly(ut(1_000)), Anomaly::Unknown);
+        assert_eq!(PriceRange { count: 3, ..prices }.anomaly(ut(1_000)), Anomaly::Unknown);
     }
 }

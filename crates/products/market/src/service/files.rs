@@ -1,5 +1,5 @@
-//! Delivered files: their bytes are stored once, by their hash, with the purchase's task and removed with it; each file has a
-//! record under its access id; and download tokens allow a number of downloads, for a time.
+//! Delivered files: their bytes are stored once, by their hash, with the purchase's task and removed with it; each file
+//! has a record under its access id; and download tokens allow a number of downloads, for a time.
 //!
 //! An access id is derived from the file and its purchase, so that a repeated upload is one file.
 
@@ -17,16 +17,16 @@ use model::{Expect, Fault, Kind, RecordChange, Time};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::service::people::{draw, print, text};
+use crate::service::accounts::{draw, print, text};
 use crate::service::records::{self, ALL};
-use crate::service::{Caller, Error, Market, MarketEntity};
+use crate::service::{Error, Market, MarketCaller, MarketEntity};
 
-/// Tries of a commit that loses races.
+/// Attempts of a commit that loses races.
 const ATTEMPTS: u32 = 64;
-/// Characters of a file's name, and of its media type.
+/// Maximum lengths of a file's name and media type.
 const MAX_NAME: usize = market_rules::transaction::MAX_NAME;
 const MAX_MEDIA: usize = 127;
-/// Tokens of one file that are good at a time.
+/// Maximum number of valid tokens of one file.
 const MAX_TOKENS: u64 = 100;
 pub const DOWNLOADS: std::ops::RangeInclusive<u32> = 1..=1_000;
 pub const EXPIRES_S: std::ops::RangeInclusive<u32> = 1..=30 * 86_400;
@@ -37,26 +37,26 @@ pub const ANY_MEDIA: &str = "application/octet-stream";
 
 const SWEEP_EVERY: Duration = Duration::from_secs(600);
 const SWEEP: u32 = 200;
-/// Files that one sweep looks at; the next goes on where it ended.
+/// Number of files that one sweep reads; the next sweep continues after them.
 const SWEEP_FILES: usize = 2_000;
 
-/// How much may be kept.
+/// Limits of stored files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FileLimits {
-    /// Of one file.
+pub struct DeliverableLimits {
+    /// Maximum size of one file.
     pub file_bytes: u64,
     pub per_purchase: u32,
-    /// Of all files of one seller that are still there.
+    /// Maximum sum of a seller's stored files.
     pub user_bytes: u64,
 }
 
-impl Default for FileLimits {
-    fn default() -> FileLimits {
-        FileLimits { file_bytes: 10 << 20, per_purchase: 64, user_bytes: 1 << 30 }
+impl Default for DeliverableLimits {
+    fn default() -> DeliverableLimits {
+        DeliverableLimits { file_bytes: 10 << 20, per_purchase: 64, user_bytes: 1 << 30 }
     }
 }
 
-/// A file as it is kept.
+/// A stored file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct File {
     pub tenant: Arc<str>,
@@ -103,7 +103,7 @@ impl Row for FileSum {
     const NAME: &'static str = "file sum";
 }
 
-/// A token, under the hash of it.
+/// A download token, under its hash.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct GrantRow {
     tenant: Arc<str>,
@@ -135,7 +135,7 @@ pub struct NamedFile {
     pub file_name: Option<Arc<str>>,
 }
 
-/// A token to fetch a file with; shown once.
+/// A new download token; shown once.
 #[derive(Clone)]
 pub struct Granted {
     pub token: String,
@@ -151,7 +151,7 @@ pub struct Allowed {
     pub expires_at: Time,
 }
 
-/// Why a file is not given.
+/// Reasons for refusing a download.
 #[derive(Debug, thiserror::Error)]
 pub enum NotGiven {
     #[error("there is no such download token")]
@@ -194,7 +194,7 @@ fn put_sum(key: Arc<str>, sum: FileSum, version: u64) -> RecordChange {
     records::FILE_SUMS.put(key, expect, &sum, Vec::new())
 }
 
-/// An id that follows from these.
+/// An id derived from these parts.
 fn id_of(prefix: &str, parts: &[&[u8]]) -> Arc<str> {
     let mut hash = Sha256::new();
     for part in parts {
@@ -228,8 +228,8 @@ impl Upload {
 }
 
 impl Market {
-    /// Keeps a file for a purchase of the caller's that is still to be delivered.
-    pub async fn upload(&self, caller: &Caller, id: TransactionId, upload: Upload) -> Result<File, Error> {
+    /// Stores a file for a purchase that the caller has yet to deliver.
+    pub async fn upload(&self, caller: &MarketCaller, id: TransactionId, upload: Upload) -> Result<File, Error> {
         let row = self.transaction(&caller.actor(), id).await?;
         if row.seller != caller.user {
             return Err(market_rules::Error::WrongActor { verb: Verb::Deliver, role: Role::Buyer }.into());
@@ -245,7 +245,7 @@ impl Market {
         }
     }
 
-    /// Keeps a file of the purchase's seller. `which` tells files apart that are otherwise the same.
+    /// Stores a file of the purchase's seller. `which` distinguishes files that are otherwise equal.
     pub(crate) async fn keep_file(&self, row: &Transaction, upload: Upload, which: &str) -> Result<File, Error> {
         let limits = self.config().files;
         upload.check(limits.file_bytes)?;
@@ -315,7 +315,8 @@ impl Market {
         self.read(records::FILES, file_key(&self.config().tenant, access_id)).await
     }
 
-    /// The deliverables of a delivery: files that were uploaded for this purchase, or names of files that are stored elsewhere.
+    /// The deliverables of a delivery: files that were uploaded for this purchase, or names of files that are stored
+    /// elsewhere.
     pub async fn named_files(&self, id: TransactionId, named: Vec<NamedFile>) -> Result<Vec<Deliverable>, Error> {
         let wrong = |words: String| Error::from(FieldError::new("deliverables", words));
         let drawn = |id: Option<Arc<str>>, prefix: &str| match id {
@@ -357,10 +358,10 @@ impl Market {
         Ok(files)
     }
 
-    /// A token for a file, for its parties: its seller, and its buyer once it is delivered.
+    /// Issues a download token to the seller, or to the buyer once the file is delivered.
     pub async fn grant_access(
         &self,
-        caller: &Caller,
+        caller: &MarketCaller,
         access_id: &str,
         max_downloads: u32,
         expires_in_s: u32,
@@ -383,7 +384,7 @@ impl Market {
                     return Err(FieldError::new("access_id", "is of a file that is not delivered").into());
                 }
             }
-            // To others it is not there.
+            // Other callers get "unknown".
             None => return Err(Error::Unknown(MarketEntity::File)),
         }
         let token = format!("dl_{}", text()?);
@@ -446,7 +447,7 @@ impl Market {
         Ok(Allowed { file, max_downloads: grant.max_downloads, remaining, expires_at: grant.expires_at })
     }
 
-    /// The file itself. The use is written down before anybody has a byte of it.
+    /// Downloads a file. The use of the token is committed before the first byte is returned.
     pub async fn download(&self, token: &str) -> Result<(Allowed, Bytes), NotGiven> {
         let key = print(token);
         let (grant, _) = self.grant(&key).await?;
@@ -473,7 +474,7 @@ impl Market {
         Err(Error::from(market_rules::Error::Changed).into())
     }
 
-    /// Forgets files whose task is gone, and answers where to go on.
+    /// Removes records of files whose task is gone, and returns the position to continue from.
     async fn forget_files(&self, mut after: Option<(i64, Arc<str>)>) -> Result<Option<(i64, Arc<str>)>, Error> {
         let mut seen = 0;
         while seen < SWEEP_FILES {
@@ -508,7 +509,7 @@ impl Market {
             }
             match self.engine().keep(Along { records, ..Along::default() }).await {
                 Ok(()) => return Ok(()),
-                // Another process has done it.
+                // Another process was first.
                 Err(Unmoved::Met(Conflict::Record(kind, ..))) if records::FILES.is(&kind) => return Ok(()),
                 Err(Unmoved::Met(Conflict::Record(..))) => {}
                 Err(unmoved) => return Err(unmoved.into()),
@@ -519,7 +520,7 @@ impl Market {
 }
 
 fn put_file(file: &File, expect: Expect) -> RecordChange {
-    // The oldest is the first of its list.
+    // The list begins with the oldest.
     let lists = vec![listed(ALL, file.made_at.0.saturating_neg())];
     records::FILES.put(file_key(&file.tenant, &file.access_id), expect, file, lists)
 }
@@ -535,7 +536,7 @@ fn put_grant(key: &Arc<str>, expect: Expect, grant: &GrantRow) -> RecordChange {
     records::GRANTS.put(key.clone(), expect, grant, lists)
 }
 
-/// Removes records of files whose task is gone, until the store is closed.
+/// Removes records of files whose task is gone periodically, until the store is closed.
 pub(crate) async fn sweep(market: Market) {
     let mut place = None;
     loop {

@@ -4,12 +4,12 @@ use ledger::{FreshKey, Once, PriorUse};
 use market_rules::{Capability, Demand, Transaction};
 use serde::{Deserialize, Serialize};
 
-use crate::service::{Caller, Error, External, Market, records};
+use crate::service::{Error, External, Market, MarketCaller, records};
 
 /// The result of a request, as it was answered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Made {
+pub(crate) enum StoredResult {
     Transaction(Box<Transaction>),
     Capability(Box<Capability>),
     Demand(Box<Demand>),
@@ -19,7 +19,11 @@ pub(crate) enum Made {
 
 impl Market {
     /// Whether the key is unused, or the result of its use.
-    pub(crate) async fn used(&self, caller: &Caller, once: &Once) -> Result<Result<FreshKey, Made>, Error> {
+    pub(crate) async fn used(
+        &self,
+        caller: &MarketCaller,
+        once: &Once,
+    ) -> Result<Result<FreshKey, StoredResult>, Error> {
         let (scope, since) = ([&*caller.tenant, caller.user.as_str()], self.engine().keys_since());
         match records::USED_KEYS.lookup(self.store(), &scope, once, since).await? {
             PriorUse::Unused(fresh) => Ok(Ok(fresh)),

@@ -1,30 +1,30 @@
-//! The market at work: the rules of the crate `market`, carried out on a store.
+//! The market's service: performs the rules of the crate `market_rules` on a store.
 //!
-//! A purchase is a task that no turn drives. Each step of it is one commit: the transaction's row, the hold, the journal's
-//! entries, the task's status and the timer of its next deadline. A step that loses a race reads again and tries again, or
-//! fails with the new status.
+//! A purchase is a task that no turn drives. Each step of it is one commit: the transaction's row, the hold, the
+//! journal's entries, the task's status and the timer of its next deadline. A step that loses a race reads again and
+//! tries again, or fails with the new status.
 //!
-//! * `orders`, `sales`: buying, every step of a purchase, and the sales that count against limits
-//! * `bounded`: lists that hold no more than so many
-//! * `offers`: what is for sale
-//! * `quote`: what something would cost, and a person's yes to it beforehand
-//! * `demands`: what is wanted, and what fits it
-//! * `externals`, `notices`: agents that live elsewhere, and the webhooks that tell them what happened
-//! * `files`: what is delivered as files, and tokens to fetch them with
-//! * `figures`: what the market tells of itself, and what sellers have earned
-//! * `wallet`: balances, statements, credit, and the check of it all
-//! * `people`: users, keys, logins, devices: who is asking
-//! * `sellers`: who does the work when no person does, and what the clock brings
-//! * `strays`: purchases that no timer watches
-//! * `till`: agents with a price, and budgets
+//! * `orders`, `sales`: orders, every step of a purchase, and sales that count against limits
+//! * `bounded`: lists with a maximum length
+//! * `offers`: capabilities for sale
+//! * `quote`: the price of a purchase, and a person's confirmation in advance
+//! * `demands`: demands of buyers, and matching
+//! * `externals`, `notices`: agents that run elsewhere, and their webhooks
+//! * `files`: delivered files, and tokens to download them
+//! * `figures`: statistics of the market, and earnings of sellers
+//! * `wallet`: balances, statements, credit, and the check of the ledger
+//! * `accounts`: users, keys, logins and devices: authentication
+//! * `sellers`: work by machines (agents, callbacks, workers), and deadlines
+//! * `strays`: recovery of purchases without a timer
+//! * `billing`: agents with a price, and budgets
 //! * `commit`, `records`: a step as a commit, and the stored records
 //! * `idempotency`, `expiry`: repeated requests, and the removal of expired records
 //!
-//! A count that a limit is checked against is part of the commit. Sales of a capability with limits are one row with the
-//! counts of its day and minute (`market_rules::quota`), replaced by every order against its version. For lists with a bound
-//! (`bounded`: open demands, waiting devices) every addition raises the version of one record, which is read before the
-//! list is counted. Bounds that only protect the store (notices that wait for a webhook) are counted without that and
-//! can be passed by concurrent commits.
+//! A count that a limit is checked against is part of the commit. Sales of a capability with limits are one row with
+//! the counts of its day and minute (`market_rules::quota`), replaced by every order against its version. For lists
+//! with a bound (`bounded`: open demands, waiting devices) every addition raises the version of one record, which is
+//! read before the list is counted. Bounds that only protect the store (notices that wait for a webhook) are counted
+//! without that and can be passed by concurrent commits.
 //!
 //! A task that no turn has driven belongs to its product: the engine neither cancels nor removes it before the product
 //! has ended it. The code that fires a timer replaces the timer it has read, and a step sets a timer only while the
@@ -45,6 +45,8 @@
 //! Receivers of a notice are read before the step and written with it, one record for each webhook and event. A process
 //! takes a notice by postponing its next attempt against its version, so that one process delivers it.
 
+mod accounts;
+mod billing;
 mod bounded;
 mod commit;
 mod demands;
@@ -57,13 +59,11 @@ mod idempotency;
 mod notices;
 mod offers;
 mod orders;
-mod people;
 mod quote;
 mod records;
 mod sales;
 mod sellers;
 mod strays;
-mod till;
 mod wallet;
 
 use std::sync::Arc;
@@ -75,27 +75,29 @@ use market_rules::{Actor, Via, autonomy, capability, transaction};
 use model::ports::store::Store;
 use model::{Fault, Time};
 
+pub use accounts::{
+    Credentials, Device, DeviceApproval, DeviceState, Issued, LoginTokens, NewApiKey, NewUser, Secrets, User,
+};
+pub use billing::{BilledAgent, BillingTerms, Budgets, EXTENSION as PRICE_EXTENSION, MarketSettlement};
 pub use demands::{Matched, Nearest};
 pub use error::{Error, MarketEntity, NotKnown};
 pub use externals::{External, NewExternal, Webhook, WebhookEdit};
-pub use figures::{Anomaly, Community, Income, Prices};
+pub use figures::{Anomaly, Community, Income, PriceRange};
 pub use files::{
-    ANY_MEDIA, Allowed, DOWNLOADS, EXPIRES_S, File, FileLimits, Granted, NamedFile, NotGiven, USUAL_DOWNLOADS,
+    ANY_MEDIA, Allowed, DOWNLOADS, DeliverableLimits, EXPIRES_S, File, Granted, NamedFile, NotGiven, USUAL_DOWNLOADS,
     USUAL_EXPIRES_S, Upload,
 };
 pub use ledger::Once;
 pub use notices::{Deliveries, Event, Lost};
 pub use offers::{Edit, Filter, Invoked, Without};
 pub use orders::{OrderRequest, PurchaseFeed};
-pub use people::{Approval, Credentials, Device, DeviceState, Issued, NewKey, NewUser, Secrets, Tokens, User};
 pub use quote::{Quote, Token};
 pub use sellers::{CallbackRequest, CallbackResponse, Callbacks, HttpCallbacks, Job, JobAct, JobEvent, Jobs};
-pub use till::{BilledAgent, BillingTerms, Budgets, EXTENSION as PRICE_EXTENSION, MarketSettlement};
-pub use wallet::{JournalEntry, Mismatch, Report, StatementLine, Stats, Wallet};
+pub use wallet::{JournalEntry, MarketReport, Mismatch, StatementLine, Stats, Wallet};
 
-/// The name purchases have where an agent's name is asked for: one that no agent of a config can have.
+/// The agent name of purchases. No agent of a config can have it. Stored.
 pub const AGENT: &str = "uumit.market";
-/// The dialect purchases are opened in.
+/// The dialect of purchases. Stored.
 pub const DIALECT: &str = "uumit";
 
 /// A handle on the market; cheap to clone.
@@ -104,7 +106,7 @@ pub struct Market {
     shared: Arc<Shared>,
 }
 
-/// Nothing of it is for logs.
+/// Logs show no fields.
 impl std::fmt::Debug for Market {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Market(..)")
@@ -113,78 +115,77 @@ impl std::fmt::Debug for Market {
 
 struct Shared {
     engine: Engine,
-    config: ArcSwap<Config>,
+    config: ArcSwap<MarketConfig>,
     secrets: Secrets,
     at_work: sellers::RunningSales,
     callbacks: Arc<dyn Callbacks>,
-    /// Whether this process performs steps that no person has to do.
+    /// Whether this process performs automatic steps.
     serves: bool,
     queues: orders::Queues,
     recent: orders::RecentOrders,
     grounds: orders::OrderInputs,
     notices: notices::NoticeQueue,
     quiet: externals::UsersWithoutAgents,
-    /// Uploads of one seller and downloads by one token, each in its line.
+    /// Queues of uploads by seller and of downloads by token.
     files: orders::Queues,
-    door: people::LoginThrottle,
-    seen: people::KeyCache,
+    door: accounts::LoginThrottle,
+    seen: accounts::KeyCache,
 }
 
-/// How this market deals.
+/// The configuration of a market.
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct MarketConfig {
     pub tenant: Arc<str>,
-    pub purchases: transaction::Rules,
-    pub capabilities: capability::Rules,
-    /// Of users who have none of their own.
-    pub limits: autonomy::Limits,
-    /// How long a login is good for, and how long it can be renewed.
+    pub purchases: transaction::TransactionRules,
+    pub capabilities: capability::CapabilityRules,
+    /// Spending limits of users without their own.
+    pub limits: autonomy::SpendingLimits,
+    /// Lifetimes of access and refresh tokens.
     pub access_s: u64,
     pub refresh_s: u64,
-    /// Parties that act alone (see [`User::acts_alone`]) do so this long after a step, unless a caller did it first. `None`: no
-    /// party acts alone.
+    /// Delay of automatic steps of parties that act alone (see [`User::acts_alone`]). `None`: no party acts alone.
     pub acts_after_ms: Option<u64>,
     /// The secret that signs callbacks to sellers.
     pub callback_secret: Option<Arc<str>>,
-    /// Agents of this server that may do sellers' work.
+    /// Agents of this server that sellers may use.
     pub agents: Vec<Arc<str>>,
-    pub files: FileLimits,
+    pub files: DeliverableLimits,
 }
 
-impl Default for Config {
-    fn default() -> Config {
-        Config {
+impl Default for MarketConfig {
+    fn default() -> MarketConfig {
+        MarketConfig {
             tenant: "default".into(),
-            purchases: transaction::Rules::default(),
-            capabilities: capability::Rules::default(),
-            limits: autonomy::Limits::default(),
+            purchases: transaction::TransactionRules::default(),
+            capabilities: capability::CapabilityRules::default(),
+            limits: autonomy::SpendingLimits::default(),
             access_s: 3_600,
             refresh_s: 30 * 86_400,
             acts_after_ms: None,
             callback_secret: None,
             agents: Vec::new(),
-            files: FileLimits::default(),
+            files: DeliverableLimits::default(),
         }
     }
 }
 
 /// An authenticated caller of the market.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Caller {
+pub struct MarketCaller {
     pub tenant: Arc<str>,
     pub user: UserId,
     pub via: Via,
-    /// How far its agents may go by themselves.
-    pub limits: autonomy::Limits,
+    /// The caller's spending limits.
+    pub limits: autonomy::SpendingLimits,
 }
 
-impl Caller {
+impl MarketCaller {
     pub fn actor(&self) -> Actor {
         Actor::User { tenant: self.tenant.clone(), id: self.user.clone(), via: self.via }
     }
 }
 
-/// Which page of a list; the first is 1.
+/// Selects a page of a list; the first is 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Paging {
     pub page: u32,
@@ -201,19 +202,20 @@ pub struct Paged<T> {
 }
 
 impl Market {
-    /// Opens the market on the engine's store. `serves` is false for operators' commands: nothing acts by itself then.
-    pub async fn start(engine: Engine, config: Config, serves: bool) -> Result<Market, Fault> {
+    /// Opens the market on the engine's store. `serves` is false for operators' commands: no automatic steps are taken
+    /// then.
+    pub async fn start(engine: Engine, config: MarketConfig, serves: bool) -> Result<Market, Fault> {
         Market::start_with(engine, config, serves, Arc::new(HttpCallbacks::default())).await
     }
 
-    /// The same, with sellers called in a way of one's own.
+    /// As [`Market::start`], with another implementation of callbacks.
     pub async fn start_with(
         engine: Engine,
-        config: Config,
+        config: MarketConfig,
         serves: bool,
         callbacks: Arc<dyn Callbacks>,
     ) -> Result<Market, Fault> {
-        let secrets = people::secrets(&engine).await?;
+        let secrets = accounts::secrets(&engine).await?;
         let shared = Shared {
             engine,
             config: ArcSwap::from_pointee(config),
@@ -227,14 +229,14 @@ impl Market {
             notices: notices::NoticeQueue::default(),
             quiet: externals::UsersWithoutAgents::default(),
             files: orders::Queues::default(),
-            door: people::LoginThrottle::default(),
-            seen: people::KeyCache::default(),
+            door: accounts::LoginThrottle::default(),
+            seen: accounts::KeyCache::default(),
         };
         let market = Market { shared: Arc::new(shared) };
         if serves {
             market.shared.engine.set_product(Arc::new(sellers::Clockwork(market.clone())));
             tokio::spawn(expiry::run(market.clone()));
-            tokio::spawn(people::sweep(market.clone()));
+            tokio::spawn(accounts::sweep(market.clone()));
             tokio::spawn(demands::sweep(market.clone()));
             tokio::spawn(notices::deliver(market.clone()));
             tokio::spawn(files::sweep(market.clone()));
@@ -243,11 +245,11 @@ impl Market {
         Ok(market)
     }
 
-    pub fn set_config(&self, config: Config) {
+    pub fn set_config(&self, config: MarketConfig) {
         self.shared.config.store(Arc::new(config));
     }
 
-    pub fn config(&self) -> Arc<Config> {
+    pub fn config(&self) -> Arc<MarketConfig> {
         self.shared.config.load_full()
     }
 

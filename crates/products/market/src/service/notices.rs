@@ -1,10 +1,10 @@
 //! Webhooks of external agents: notices of the events that an agent subscribes to.
 //!
-//! A notice is a record, one for each agent and event, written in the commit of the step that it reports, so that a crash
-//! neither loses nor invents one. A process claims a notice by postponing its next attempt, so that one process on the store
-//! delivers it; if that process dies, the notice becomes due again. An agent therefore receives every event at least once and
-//! recognises repeats by the event's id. A delivered notice is removed; an undeliverable one stays for a while as lost, for
-//! its owner to see and to have delivered again.
+//! A notice is a record, one for each agent and event, written in the commit of the step that it reports, so that a
+//! crash neither loses nor invents one. A process claims a notice by postponing its next attempt, so that one process
+//! on the store delivers it; if that process dies, the notice becomes due again. An agent therefore receives every
+//! event at least once and recognises repeats by the event's id. A delivered notice is removed; an undeliverable one
+//! stays for a while as lost, for its owner to see and to have delivered again.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,29 +26,29 @@ use tokio::sync::Notify;
 use crate::service::externals::{self, External};
 use crate::service::records;
 use crate::service::sellers::{self, CallbackRequest};
-use crate::service::{Caller, Error, Market};
+use crate::service::{Error, Market, MarketCaller};
 
-/// Attempts at a notice; the first retry comes after the first time, each further one after twice as long, up to the second.
+/// Maximum attempts of a notice, the delay of the first retry, and the longest delay. Each retry doubles the delay.
 const ATTEMPTS: u32 = 15;
 const RETRY_MS: u64 = 1_000;
 const RETRY_MOST_MS: u64 = 3_600_000;
-/// Time of an endpoint to accept a notice, and of a process's claim on the notice.
+/// Timeout of a delivery, and duration of a process's claim on a notice.
 const TIMEOUT: Duration = Duration::from_secs(15);
 const TAKEN_MS: u64 = 25_000;
-/// Deliveries at a time in this process, and of those to one agent.
+/// Concurrent deliveries of this process, and to one agent.
 const AT_ONCE: usize = 64;
 const AT_ONCE_EACH: usize = 4;
-/// Notices that wait for one agent. Of what happens beyond that it does not hear.
+/// Maximum number of pending notices of one agent; further events are dropped.
 const MOST_WAITING: u64 = 1_000;
-/// Lost notices of one agent that are kept, and for how long.
+/// Number of stored lost notices of one agent, and their retention.
 const MOST_LOST: u64 = 100;
 pub(crate) const LOST_MS: i64 = 7 * 86_400_000;
-/// Notices that are looked at in a round, and at a time.
+/// Notices that are read in one round, and in one page.
 const LOOKED_AT: u32 = 2_000;
 const PAGE: u32 = 200;
 /// Time between looks at the store for notices that a dead process has left.
 const LOOK: Duration = Duration::from_secs(5);
-/// Of the words for why an attempt failed.
+/// Maximum length of an error text.
 const MAX_WORDS: usize = 200;
 
 macro_rules! events {
@@ -131,12 +131,12 @@ pub(crate) struct WebhookNotice {
     body: Json,
     made_at: Time,
     attempts: u32,
-    /// Not before.
+    /// Time of the next attempt.
     due: Time,
     /// The error of the last attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     last: Option<Arc<str>>,
-    /// Since when it is tried no more.
+    /// Time at which the notice was given up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     lost_at: Option<Time>,
 }
@@ -144,16 +144,16 @@ impl Row for WebhookNotice {
     const NAME: &'static str = "notice";
 }
 
-/// How an agent's webhook is doing.
+/// Delivery status of an agent's webhook.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Deliveries {
     pub waiting: u64,
     pub lost: u64,
-    /// The last that were lost, the newest first.
+    /// The last lost notices, the newest first.
     pub last_lost: Vec<Lost>,
 }
 
-/// A notice that was tried in vain, and is tried no more.
+/// A notice that was given up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lost {
     pub id: Arc<str>,
@@ -164,9 +164,9 @@ pub struct Lost {
     pub reason: Option<Arc<str>>,
 }
 
-/// The next to be tried is the first.
+/// The list begins with the next attempt.
 const DUE: &str = "due";
-/// The first that was lost is the first.
+/// The list begins with the oldest lost notice.
 pub(crate) const LOST: &str = "lost";
 
 fn waiting_for(tenant: &str, agent: &str) -> Arc<str> {
@@ -213,7 +213,7 @@ pub(crate) struct NoticeQueue {
 }
 
 impl NoticeQueue {
-    /// Takes a notice up, unless it is, or its agent or this process has enough to do.
+    /// Begins a delivery, unless it is running already or a limit of deliveries is reached.
     fn take(&self, notice: &WebhookNotice) -> bool {
         let key = notice.key();
         let mut under_way = self.under_way.lock();
@@ -245,7 +245,7 @@ impl Drop for Taken {
 }
 
 /// An event and its subject.
-struct Told<'a> {
+struct NewNotice<'a> {
     event: Event,
     /// The subject's name, and the number of its change.
     about: &'a str,
@@ -255,7 +255,7 @@ struct Told<'a> {
 }
 
 impl Market {
-    /// That there is something to tell.
+    /// Wakes the delivery loop.
     pub(crate) fn ring(&self, something: bool) {
         if something {
             self.shared.notices.bell.notify_one();
@@ -275,7 +275,7 @@ impl Market {
         let mut changes = Vec::new();
         for (role, hooks) in [(Role::Buyer, buyer?), (Role::Seller, seller?)] {
             for event in events {
-                let told = Told {
+                let told = NewNotice {
                     event: *event,
                     about: &row.id.to_string(),
                     change: row.version,
@@ -294,7 +294,8 @@ impl Market {
         one: &Capability,
     ) -> Result<Vec<RecordChange>, Error> {
         let hooks = self.hooks(&one.tenant, &one.owner).await?;
-        let told = Told { event, about: one.id.as_str(), change: one.version, at: one.updated_at, data: Value::Null };
+        let told =
+            NewNotice { event, about: one.id.as_str(), change: one.version, at: one.updated_at, data: Value::Null };
         self.notices(&one.tenant, &hooks, told, || told_of_capability(event, one)).await
     }
 
@@ -302,7 +303,7 @@ impl Market {
         &self,
         tenant: &Arc<str>,
         hooks: &externals::Hooks,
-        mut told: Told<'_>,
+        mut told: NewNotice<'_>,
         data: impl FnOnce() -> Value,
     ) -> Result<Vec<RecordChange>, Error> {
         let wanting: Vec<_> = hooks.agents.iter().filter(|hook| hook.events.contains(&told.event)).collect();
@@ -325,13 +326,13 @@ impl Market {
         self.length_of(records::NOTICES, list).await
     }
 
-    /// The first of a list, with their versions.
+    /// The first rows of a list, with their versions.
     async fn first_notices(&self, list: Arc<str>, limit: u32) -> Result<Vec<(WebhookNotice, u64)>, Error> {
         let page = records::NOTICES.records(self.store(), list, None, limit).await?;
         page.records.iter().map(|(record, _)| Ok((decode(&record.body)?, record.version))).collect()
     }
 
-    /// How the webhook of an agent of the caller's is doing.
+    /// Delivery status of the webhook of a caller's agent.
     pub async fn deliveries(&self, one: &External) -> Result<Deliveries, Error> {
         let waiting = self.count(waiting_for(&one.tenant, &one.id)).await?;
         let lost = self.count(lost_to(&one.tenant, &one.id)).await?;
@@ -347,8 +348,8 @@ impl Market {
         Ok(Deliveries { waiting, lost, last_lost: last_lost.collect() })
     }
 
-    /// Has what was lost delivered after all; answers how many there are.
-    pub async fn redeliver(&self, caller: &Caller, id: &str) -> Result<u64, Error> {
+    /// Schedules lost notices for delivery again; returns their number.
+    pub async fn redeliver(&self, caller: &MarketCaller, id: &str) -> Result<u64, Error> {
         let one = self.external(caller, id).await?;
         let lost = self.first_notices(lost_to(&one.tenant, &one.id), MOST_LOST as u32).await?;
         let now = self.now();
@@ -365,7 +366,7 @@ impl Market {
         Ok(count)
     }
 
-    /// Commits these changes; false if another process was faster.
+    /// Commits these changes; false on a conflict with another process.
     async fn changed(&self, records: Vec<RecordChange>) -> Result<bool, Error> {
         if records.is_empty() {
             return Ok(true);
@@ -377,7 +378,7 @@ impl Market {
         }
     }
 
-    /// Takes up what is due, as far as there is room; answers when to look again.
+    /// Begins due deliveries within the limits; returns the time of the next look.
     async fn take_up(&self) -> Result<Duration, Error> {
         let (mut looked_at, mut after) = (0, None);
         while looked_at < LOOKED_AT && !self.shared.notices.is_full() {
@@ -390,7 +391,7 @@ impl Market {
                     let wait = u64::try_from(due.saturating_sub(now.0)).unwrap_or_default();
                     return Ok(Duration::from_millis(wait).min(LOOK));
                 }
-                // One that cannot be read keeps no other from being told.
+                // An unreadable notice does not block others.
                 let notice: WebhookNotice = match decode(&record.body) {
                     Ok(notice) => notice,
                     Err(refused) => {
@@ -475,7 +476,7 @@ impl Market {
         self.shared.callbacks.post(letter).await.map(|answer| answer.status)
     }
 
-    /// Keeps it as lost, in place of the oldest where there are enough.
+    /// Stores a notice as lost; replaces the oldest lost one at the limit.
     async fn lose(&self, notice: WebhookNotice, version: u64) -> Result<(), Error> {
         let list = lost_to(&notice.tenant, &notice.agent);
         let mut records = vec![notice.put(Expect::Version(version))];
@@ -484,14 +485,14 @@ impl Market {
             records.extend(oldest.iter().map(|(oldest, version)| oldest.remove(*version)));
         }
         if !self.changed(records).await? {
-            // Two were lost at the same moment and wanted the same one's place.
+            // Two concurrent losses chose the same oldest notice.
             self.changed(vec![notice.put(Expect::Version(version))]).await?;
         }
         Ok(())
     }
 }
 
-impl Told<'_> {
+impl NewNotice<'_> {
     fn notice(&self, tenant: &Arc<str>, agent: &Arc<str>) -> WebhookNotice {
         let id: Arc<str> = format!("evt_{}.{}.{}", self.about, self.change, self.event.name()).into();
         let body = json!({
@@ -518,7 +519,7 @@ impl Told<'_> {
     }
 }
 
-/// The summary of a transaction. The result is not in it: it is read at its own address, with permission.
+/// The summary of a transaction, without its result, which is read through REST with authorization.
 fn told_of_transaction(role: Role, row: &Transaction) -> Value {
     let user = |user: &UserId| user.to_string();
     json!({
@@ -554,7 +555,7 @@ fn told_of_capability(event: Event, one: &Capability) -> Value {
     })
 }
 
-/// Delivers what is due, until the store is closed.
+/// Delivers due notices, until the store is closed.
 pub(crate) async fn deliver(market: Market) {
     loop {
         if market.engine().is_draining() {

@@ -8,7 +8,7 @@ use ledger::FreshKey;
 use ledger::records::listed;
 use ledger::{TransactionId, UserId, Ut};
 use market_rules::capability::{
-    Action, After, CapabilityTerms, CapabilityType, Draft, FieldError, PricingModel, Status,
+    After, CapabilityAction, CapabilityDraft, CapabilityTerms, CapabilityType, FieldError, PricingModel, Status,
 };
 use market_rules::transaction::{self, Status as Stage};
 use market_rules::{Actor, Capability, CapabilityId, Served, Transaction, Via, autonomy};
@@ -16,30 +16,32 @@ use model::ports::store::Conflict;
 use model::{Expect, Fault, Json, Kind, Listed, RecordChange};
 use sha2::{Digest, Sha256};
 
-use crate::service::idempotency::Made;
+use crate::service::idempotency::StoredResult;
 use crate::service::records::{self, capability_key};
-use crate::service::{Caller, Config, Error, Event, Market, MarketEntity, Once, OrderRequest, Paged, Paging};
+use crate::service::{
+    Error, Event, Market, MarketCaller, MarketConfig, MarketEntity, Once, OrderRequest, Paged, Paging,
+};
 
-/// Tries of a change that loses races.
+/// Attempts of a change that loses races.
 const ATTEMPTS: u32 = 8;
-/// The wait for a seller without a known time limit, and the margin on top of a known one.
+/// The wait for a seller without a time limit, and the margin added to a limit.
 const PATIENCE_S: u32 = 30;
 const GRACE_S: u32 = 10;
 
-/// Which of the capabilities on the market.
+/// A filter for capabilities on the market.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     pub category: Option<Arc<str>>,
     pub capability_type: Option<CapabilityType>,
     pub pricing_model: Option<PricingModel>,
-    /// Words in title, description or tags.
+    /// Words that title, description or tags contain.
     pub words: Option<String>,
 }
 
-/// Other terms: what the draft leaves out stays as it is, but for what is taken away.
+/// A change of terms: fields absent from the draft keep their values, except the removed ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Edit {
-    pub draft: Draft,
+    pub draft: CapabilityDraft,
     pub without: Vec<Without>,
 }
 
@@ -55,25 +57,25 @@ pub enum Without {
     Worker,
 }
 
-impl From<Draft> for Edit {
-    fn from(draft: Draft) -> Edit {
+impl From<CapabilityDraft> for Edit {
+    fn from(draft: CapabilityDraft) -> Edit {
         Edit { draft, without: Vec::new() }
     }
 }
 
-/// A capability that was called at once: bought, served and settled; or, where its price is above what the agent may spend
-/// by itself, ordered, and waiting for a person's yes.
+/// The result of an immediate call: bought, served and settled; or, if the price is above the agent's limits, ordered
+/// and waiting for a confirmation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invoked {
     pub transaction: Transaction,
 }
 
 impl Market {
-    /// A new draft of the caller's. `id` is for demos; otherwise one is drawn (`cap_` and letters).
+    /// Creates a draft of the caller. `id` is for demos; otherwise one is drawn (`cap_` and letters).
     pub async fn offer(
         &self,
-        caller: &Caller,
-        draft: Draft,
+        caller: &MarketCaller,
+        draft: CapabilityDraft,
         id: Option<CapabilityId>,
         once: Option<Once>,
     ) -> Result<Capability, Error> {
@@ -94,8 +96,8 @@ impl Market {
         }
     }
 
-    /// One on the market, or one of the caller's own.
-    pub async fn capability(&self, caller: Option<&Caller>, id: &CapabilityId) -> Result<Capability, Error> {
+    /// A capability on the market, or one of the caller's own.
+    pub async fn capability(&self, caller: Option<&MarketCaller>, id: &CapabilityId) -> Result<Capability, Error> {
         let found = self.read_capability(id).await?;
         let shown = |one: &Capability| {
             one.is_on_sale() || caller.is_some_and(|caller| caller.actor().is(&one.tenant, &one.owner))
@@ -103,10 +105,10 @@ impl Market {
         found.filter(shown).ok_or(Error::Unknown(MarketEntity::Capability))
     }
 
-    /// Other terms: what the draft leaves out stays as it is.
+    /// Changes the terms; fields absent from the draft keep their values.
     pub async fn edit_capability(
         &self,
-        caller: &Caller,
+        caller: &MarketCaller,
         id: &CapabilityId,
         edit: impl Into<Edit>,
         once: Option<Once>,
@@ -115,19 +117,19 @@ impl Market {
         let config = self.config();
         let actor = caller.actor();
         let changed = self.change(&actor, id, once, |present| {
-            // Which agents may be sold can change; what was agreed then stays until it is agreed anew.
+            // The list of permitted agents can change; a capability keeps its agent until it is edited.
             let terms = checked(&overlaid(&present.terms, &edit), edit.draft.served.as_ref(), &config)?;
-            Ok(Action::Edit(Box::new(terms)))
+            Ok(CapabilityAction::Edit(Box::new(terms)))
         });
         changed.await?.ok_or(Error::Unknown(MarketEntity::Capability))
     }
 
-    /// Anything else that is done to one; `None` when it was removed.
+    /// Performs another action; `None` if it removed the capability.
     pub async fn change_capability(
         &self,
         actor: &Actor,
         id: &CapabilityId,
-        action: Action,
+        action: CapabilityAction,
         once: Option<Once>,
     ) -> Result<Option<Capability>, Error> {
         self.change(actor, id, once, |_| Ok(action.clone())).await
@@ -138,13 +140,13 @@ impl Market {
         actor: &Actor,
         id: &CapabilityId,
         once: Option<Once>,
-        action: impl Fn(&Capability) -> Result<Action, Error>,
+        action: impl Fn(&Capability) -> Result<CapabilityAction, Error>,
     ) -> Result<Option<Capability>, Error> {
-        // Only users make promises; limits have no part in it.
+        // Spending limits do not matter here.
         let promise = match actor {
             Actor::User { tenant, id, via } => {
-                let limits = autonomy::Limits::default();
-                once.map(|once| (Caller { tenant: tenant.clone(), user: id.clone(), via: *via, limits }, once))
+                let limits = autonomy::SpendingLimits::default();
+                once.map(|once| (MarketCaller { tenant: tenant.clone(), user: id.clone(), via: *via, limits }, once))
             }
             Actor::Platform => None,
         };
@@ -164,10 +166,10 @@ impl Market {
             if !shown {
                 return Err(Error::Unknown(MarketEntity::Capability));
             }
-            // Whose it is comes before what is wrong with what a stranger wrote.
+            // Ownership is checked before the fields.
             let action = match action(&present) {
                 Err(Error::Fields(_)) if !actor.is(&present.tenant, &present.owner) => {
-                    Action::Edit(Box::new(present.terms.clone()))
+                    CapabilityAction::Edit(Box::new(present.terms.clone()))
                 }
                 action => action?,
             };
@@ -184,7 +186,7 @@ impl Market {
                 After::Removed => {
                     let removed = records::CAPABILITIES.remove(key.clone(), Expect::Version(version));
                     let mut records = vec![removed];
-                    records.extend(fresh.as_ref().map(|fresh| fresh.used_for(Made::Removed, self.now())));
+                    records.extend(fresh.as_ref().map(|fresh| fresh.used_for(StoredResult::Removed, self.now())));
                     let last = Capability { version: present.version.saturating_add(1), ..present };
                     match self.kept_and_told(records, Event::CapabilityRemoved, &last).await? {
                         Ok(()) => return Ok(None),
@@ -208,12 +210,14 @@ impl Market {
     ) -> Result<Result<(), Conflict>, Error> {
         let mut records =
             vec![records::CAPABILITIES.put(capability_key(&next.tenant, &next.id), expect, next, lists_of(next))];
-        records.extend(fresh.map(|fresh| fresh.used_for(Made::Capability(Box::new(next.clone())), next.updated_at)));
+        records.extend(
+            fresh.map(|fresh| fresh.used_for(StoredResult::Capability(Box::new(next.clone())), next.updated_at)),
+        );
         let event = Event::of_capability(from, next.status);
         self.kept_and_told(records, event, next).await
     }
 
-    /// With what is to be told of it.
+    /// With the notices of the change.
     async fn kept_and_told(
         &self,
         mut records: Vec<RecordChange>,
@@ -238,17 +242,17 @@ impl Market {
 
     pub(crate) async fn known(
         &self,
-        caller: &Caller,
+        caller: &MarketCaller,
         once: Option<&Once>,
-    ) -> Result<Result<Option<FreshKey>, Made>, Error> {
+    ) -> Result<Result<Option<FreshKey>, StoredResult>, Error> {
         match once {
             Some(once) => Ok(self.used(caller, once).await?.map(Some)),
             None => Ok(Ok(None)),
         }
     }
 
-    /// The same request came twice at the same moment, and the other was faster.
-    pub(crate) async fn met_itself(&self, caller: &Caller, once: Option<&Once>) -> Result<Made, Error> {
+    /// The result of a concurrent repeat of the request that was first.
+    pub(crate) async fn met_itself(&self, caller: &MarketCaller, once: Option<&Once>) -> Result<StoredResult, Error> {
         match self.known(caller, once).await? {
             Err(made) => Ok(made),
             Ok(_) => Err(market_rules::Error::Changed.into()),
@@ -287,7 +291,7 @@ impl Market {
         Ok(narrowest.map(|(_, list)| list.clone()).unwrap_or_default())
     }
 
-    /// Looks at every row of a list, up to a bound, for those that fit.
+    /// Filters the rows of a list, up to a limit.
     async fn walked(
         &self,
         list: Arc<str>,
@@ -312,7 +316,7 @@ impl Market {
 
     pub async fn my_capabilities(
         &self,
-        caller: &Caller,
+        caller: &MarketCaller,
         status: Option<Status>,
         paging: Paging,
     ) -> Result<Paged<Capability>, Error> {
@@ -325,11 +329,11 @@ impl Market {
         self.page(records::CAPABILITIES, records::joined(&["sale-owner", &tenant, seller.as_str()]), paging).await
     }
 
-    /// Buys, has it served, and settles, while the caller waits: for capabilities priced per query, by agents only. The
-    /// same promise again looks at the same purchase and carries it to its end.
+    /// Buys, serves and settles a capability while the caller waits. Only agents may call it, and only capabilities
+    /// priced per query. A repeat with the same idempotency key continues the same purchase.
     pub async fn invoke(
         &self,
-        caller: &Caller,
+        caller: &MarketCaller,
         id: &CapabilityId,
         input: Option<Json>,
         once: Option<Once>,
@@ -344,12 +348,18 @@ impl Market {
             None => None,
         };
         let ordered = match known {
-            Some(Made::Transaction(made)) if made.capability == *id => *made,
-            Some(Made::Transaction(_) | Made::Capability(_) | Made::Demand(_) | Made::External(_) | Made::Removed) => {
+            Some(StoredResult::Transaction(made)) if made.capability == *id => *made,
+            Some(
+                StoredResult::Transaction(_)
+                | StoredResult::Capability(_)
+                | StoredResult::Demand(_)
+                | StoredResult::External(_)
+                | StoredResult::Removed,
+            ) => {
                 return Err(Error::KeyReused);
             }
             None => {
-                // As good as missing is what is not on sale; the order says so, too, but after the question below.
+                // A capability that is not on sale is reported as missing before the checks below.
                 let capability = self.read_capability(id).await?.filter(Capability::is_on_sale);
                 let capability = capability.ok_or(Error::Unknown(MarketEntity::Capability))?;
                 if capability.terms.pricing_model != PricingModel::PerQuery {
@@ -375,17 +385,17 @@ impl Market {
         }
     }
 
-    /// A purchase from wherever it stands to its end, as far as that is the buyer's.
-    async fn carried(&self, caller: &Caller, id: TransactionId, promised: bool) -> Result<Transaction, Error> {
+    /// Takes the buyer's remaining steps of a purchase until it ends.
+    async fn carried(&self, caller: &MarketCaller, id: TransactionId, promised: bool) -> Result<Transaction, Error> {
         let actor = caller.actor();
         let mut changes = self.follow(&actor, id).await?;
         while let Some(at) = changes.next().await {
             let at = at?;
             let step = match at.status {
                 Stage::PendingFreeze if at.awaits_approval() => return Ok(at),
-                Stage::PendingFreeze => transaction::Action::Freeze,
+                Stage::PendingFreeze => transaction::TransactionAction::Freeze,
                 Stage::Frozen | Stage::Accepted => continue,
-                Stage::Delivered => transaction::Action::Confirm,
+                Stage::Delivered => transaction::TransactionAction::Confirm,
                 Stage::Settled => return Ok(at),
                 Stage::CancelledByBuyer | Stage::RejectedBySeller | Stage::Failed => return Err(not_served(&at)),
             };
@@ -394,8 +404,8 @@ impl Market {
                 Ok(_) | Err(Error::Rule(market_rules::Error::WrongState { .. } | market_rules::Error::Changed)) => {}
                 Err(refused) => {
                     // Without an idempotency key, the call could not be resumed.
-                    if step == transaction::Action::Freeze && !promised {
-                        let cancelled = self.act(&actor, id, transaction::Action::Cancel, None).await;
+                    if step == transaction::TransactionAction::Freeze && !promised {
+                        let cancelled = self.act(&actor, id, transaction::TransactionAction::Cancel, None).await;
                         if let Err(stays) = cancelled {
                             tracing::warn!("purchase {} stays as an order: {stays}", id.tx());
                         }
@@ -417,10 +427,10 @@ impl Market {
         }
     }
 
-    /// A buyer's yes to what its agent ordered: in person, or by a token.
+    /// Approves an order of the buyer's agent, in person or by a token.
     pub async fn approve(
         &self,
-        caller: &Caller,
+        caller: &MarketCaller,
         id: TransactionId,
         token: Option<&str>,
         once: Option<Once>,
@@ -439,12 +449,12 @@ impl Market {
             }
             None => None,
         };
-        self.act(&actor, id, transaction::Action::Approve(confirmed), once.map(|once| (caller, once))).await
+        self.act(&actor, id, transaction::TransactionAction::Approve(confirmed), once.map(|once| (caller, once))).await
     }
 }
 
-/// The terms of a draft, with all that is wrong with it said at once. `served` is who is to do the work from now on.
-fn checked(draft: &Draft, served: Option<&Served>, config: &Config) -> Result<CapabilityTerms, Error> {
+/// Validates a draft and reports all errors at once. `served` is the new party that does the work.
+fn checked(draft: &CapabilityDraft, served: Option<&Served>, config: &MarketConfig) -> Result<CapabilityTerms, Error> {
     let terms = draft.check(&config.capabilities);
     let stranger = match served {
         Some(Served::Agent(name)) if !config.agents.contains(name) => {
@@ -475,18 +485,23 @@ fn not_served(at: &Transaction) -> Error {
     })
 }
 
-fn capability_of(made: Made) -> Result<Capability, Error> {
+fn capability_of(made: StoredResult) -> Result<Capability, Error> {
     match made {
-        Made::Capability(made) => Ok(*made),
-        Made::Transaction(_) | Made::Demand(_) | Made::External(_) | Made::Removed => Err(Error::KeyReused),
+        StoredResult::Capability(made) => Ok(*made),
+        StoredResult::Transaction(_) | StoredResult::Demand(_) | StoredResult::External(_) | StoredResult::Removed => {
+            Err(Error::KeyReused)
+        }
     }
 }
 
-fn outcome_of(made: Made, id: &CapabilityId) -> Result<Option<Capability>, Error> {
+fn outcome_of(made: StoredResult, id: &CapabilityId) -> Result<Option<Capability>, Error> {
     match made {
-        Made::Capability(made) if made.id == *id => Ok(Some(*made)),
-        Made::Removed => Ok(None),
-        Made::Capability(_) | Made::Transaction(_) | Made::Demand(_) | Made::External(_) => Err(Error::KeyReused),
+        StoredResult::Capability(made) if made.id == *id => Ok(Some(*made)),
+        StoredResult::Removed => Ok(None),
+        StoredResult::Capability(_)
+        | StoredResult::Transaction(_)
+        | StoredResult::Demand(_)
+        | StoredResult::External(_) => Err(Error::KeyReused),
     }
 }
 
@@ -494,7 +509,7 @@ pub(crate) fn is_about_once(met: &Conflict) -> bool {
     matches!(met, Conflict::Record(kind, ..) if records::USED_KEYS.is(kind))
 }
 
-/// Everything on the market.
+/// The list of all capabilities on the market.
 pub(crate) fn on_market(tenant: &str) -> Arc<str> {
     records::joined(&["sale", tenant])
 }
@@ -511,7 +526,7 @@ fn owned(tenant: &str, owner: &UserId, status: Option<Status>) -> Arc<str> {
     }
 }
 
-/// The lists a capability is in, by the time it was made.
+/// The lists of a capability, ranked by its creation time.
 fn lists_of(one: &Capability) -> Vec<Listed> {
     let (tenant, rank) = (&*one.tenant, one.created_at.0);
     let mut lists =
@@ -547,13 +562,13 @@ pub(crate) fn fits(one: &Capability, filter: &Filter, words: &[String]) -> bool 
     words.iter().all(|word| texts.iter().any(|text| text.contains(word.as_str())))
 }
 
-/// The whole draft that an edit makes of present terms.
-fn overlaid(present: &CapabilityTerms, edit: &Edit) -> Draft {
+/// The complete draft that results from an edit of the present terms.
+fn overlaid(present: &CapabilityTerms, edit: &Edit) -> CapabilityDraft {
     let text = |new: &Option<String>, old: &str| Some(new.clone().unwrap_or_else(|| old.to_owned()));
     let amount = |amount: Ut| Json::parse(&format!("\"{amount}\""));
     let without = |what| edit.without.contains(&what);
     let new = &edit.draft;
-    // One does the work: who is named now takes the place of who did.
+    // A newly named party replaces the previous one.
     let (callback_url, callback_timeout_sec, served) = match &present.served {
         Served::Callback { .. } if without(Without::Callback) || new.served.is_some() => (None, None, None),
         Served::Callback { url, timeout_s } => (Some(url.to_string()), Some(i64::from(*timeout_s)), None),
@@ -568,7 +583,7 @@ fn overlaid(present: &CapabilityTerms, edit: &Edit) -> Draft {
         tags => tags.to_vec(),
     };
     let kept = |what, old: Option<u32>| old.filter(|_| !without(what)).map(i64::from);
-    Draft {
+    CapabilityDraft {
         title: text(&new.title, &present.title),
         description: text(&new.description, &present.description),
         category: text(&new.category, &present.category),

@@ -3,36 +3,36 @@
 use std::sync::Arc;
 
 use engine::Engine;
-use market_rules::capability::{Draft, Error as CapabilityRefused, Verb};
+use market_rules::capability::{CapabilityDraft, Error as CapabilityRefused, Verb};
 use market_rules::transaction::{self, Status as Stage};
 use model::Json;
 
 use super::*;
-use crate::service::Config;
+use crate::service::MarketConfig;
 
 async fn market() -> Market {
     let store = Arc::new(stores::memory::MemoryStore::new());
     let engine = Engine::builder(store).start().await.unwrap();
-    Market::start(engine, Config::default(), true).await.unwrap()
+    Market::start(engine, MarketConfig::default(), true).await.unwrap()
 }
 
-fn caller(name: &str, via: Via) -> Caller {
-    Caller { tenant: "default".into(), user: name.into(), via, limits: autonomy::Limits::default() }
+fn caller(name: &str, via: Via) -> MarketCaller {
+    MarketCaller { tenant: "default".into(), user: name.into(), via, limits: autonomy::SpendingLimits::default() }
 }
 
-fn seller() -> Caller {
+fn seller() -> MarketCaller {
     caller("u_seller", Via::Person)
 }
 
-fn draft(title: &str, category: &str) -> Draft {
-    Draft {
+fn draft(title: &str, category: &str) -> CapabilityDraft {
+    CapabilityDraft {
         title: Some(title.into()),
         description: Some(format!("About {title}")),
         category: Some(category.into()),
         capability_type: Some("service".into()),
         pricing_model: Some("per_use".into()),
         price_ut: Json::parse("12.5"),
-        ..Draft::default()
+        ..CapabilityDraft::default()
     }
 }
 
@@ -42,10 +42,10 @@ fn once(key: &str, print: u8) -> Option<Once> {
 
 const FIRST: Paging = Paging { page: 1, size: 20 };
 
-/// Made and put on the market.
-async fn sold(market: &Market, draft: Draft) -> Capability {
+/// Creates a capability and puts it on the market.
+async fn sold(market: &Market, draft: CapabilityDraft) -> Capability {
     let made = market.offer(&seller(), draft, None, None).await.unwrap();
-    market.change_capability(&seller().actor(), &made.id, Action::Submit, None).await.unwrap().unwrap()
+    market.change_capability(&seller().actor(), &made.id, CapabilityAction::Submit, None).await.unwrap().unwrap()
 }
 
 fn titles(page: &Paged<Capability>) -> Vec<&str> {
@@ -65,34 +65,39 @@ async fn a_draft_is_its_owners_until_it_is_on_the_market() {
     }
     assert_eq!(market.capability(Some(&seller()), &made.id).await.unwrap(), made);
     assert_eq!(market.on_sale(&Filter::default(), FIRST).await.unwrap().total, 0);
-    let theirs = market.change_capability(&stranger.actor(), &made.id, Action::Submit, None).await;
+    let theirs = market.change_capability(&stranger.actor(), &made.id, CapabilityAction::Submit, None).await;
     assert!(matches!(theirs, Err(Error::Unknown(MarketEntity::Capability))), "{theirs:?}");
 
-    let sold = market.change_capability(&seller().actor(), &made.id, Action::Submit, None).await.unwrap().unwrap();
+    let sold =
+        market.change_capability(&seller().actor(), &made.id, CapabilityAction::Submit, None).await.unwrap().unwrap();
     assert_eq!((sold.status, sold.version), (Status::Active, 2));
     assert_eq!(market.capability(None, &made.id).await.unwrap(), sold);
     assert_eq!(market.on_sale(&Filter::default(), FIRST).await.unwrap().items, std::slice::from_ref(&sold));
-    let theirs = market.change_capability(&stranger.actor(), &made.id, Action::Offline, None).await;
+    let theirs = market.change_capability(&stranger.actor(), &made.id, CapabilityAction::Offline, None).await;
     assert!(matches!(theirs, Err(Error::Capability(CapabilityRefused::NotOwner(Verb::Offline)))), "{theirs:?}");
-    let theirs =
-        market.edit_capability(&stranger, &made.id, Draft { title: Some("".into()), ..Draft::default() }, None);
+    let theirs = market.edit_capability(
+        &stranger,
+        &made.id,
+        CapabilityDraft { title: Some("".into()), ..CapabilityDraft::default() },
+        None,
+    );
     assert!(matches!(theirs.await, Err(Error::Capability(CapabilityRefused::NotOwner(Verb::Edit)))));
 
     let actor = seller().actor();
-    market.change_capability(&actor, &made.id, Action::Offline, None).await.unwrap();
+    market.change_capability(&actor, &made.id, CapabilityAction::Offline, None).await.unwrap();
     assert!(matches!(market.capability(None, &made.id).await, Err(Error::Unknown(MarketEntity::Capability))));
     assert_eq!(market.on_sale(&Filter::default(), FIRST).await.unwrap().total, 0);
     assert_eq!(market.my_capabilities(&seller(), Some(Status::Offline), FIRST).await.unwrap().total, 1);
     assert_eq!(market.my_capabilities(&seller(), Some(Status::Active), FIRST).await.unwrap().total, 0);
     assert_eq!(market.sold_by(&seller().user, FIRST).await.unwrap().total, 0);
-    assert_eq!(market.change_capability(&actor, &made.id, Action::Remove, None).await.unwrap(), None);
+    assert_eq!(market.change_capability(&actor, &made.id, CapabilityAction::Remove, None).await.unwrap(), None);
     assert_eq!(market.my_capabilities(&seller(), None, FIRST).await.unwrap().total, 0);
 }
 
 #[tokio::test]
 async fn an_edit_leaves_what_it_does_not_name() {
     let market = market().await;
-    let full = Draft {
+    let full = CapabilityDraft {
         tags: vec!["a".into(), "b".into()],
         auto_accept_min_ut: Json::parse("\"1.5\""),
         daily_limit: Some(3),
@@ -103,7 +108,7 @@ async fn an_edit_leaves_what_it_does_not_name() {
         ..draft("OCR", "documents")
     };
     let before = market.offer(&seller(), full, None, None).await.unwrap();
-    let edit = Draft { price_ut: Json::parse("\"99.01\""), ..Draft::default() };
+    let edit = CapabilityDraft { price_ut: Json::parse("\"99.01\""), ..CapabilityDraft::default() };
     let after = market.edit_capability(&seller(), &before.id, edit, None).await.unwrap();
     assert_eq!(after.terms, CapabilityTerms { price: Ut::parse("99.01").unwrap(), ..before.terms.clone() });
     let without = vec![Without::Tags, Without::AutoAccept, Without::DailyLimit, Without::RateLimit, Without::Callback];
@@ -117,7 +122,7 @@ async fn an_edit_leaves_what_it_does_not_name() {
         ..after.terms
     };
     assert_eq!((bare.terms, bare.version), (expected, 3));
-    let none = Draft { daily_limit: Some(0), ..Draft::default() };
+    let none = CapabilityDraft { daily_limit: Some(0), ..CapabilityDraft::default() };
     let wrong = market.edit_capability(&seller(), &before.id, none, None).await;
     assert!(matches!(wrong, Err(Error::Fields(fields)) if fields[0].field == "daily_limit"));
 }
@@ -132,13 +137,17 @@ async fn the_same_promise_makes_one() {
     assert!(matches!(other, Err(Error::KeyReused)), "{other:?}");
     let actor = seller().actor();
     for _ in 0..2 {
-        let submitted = market.change_capability(&actor, &first.id, Action::Submit, once("s", 1)).await.unwrap();
+        let submitted =
+            market.change_capability(&actor, &first.id, CapabilityAction::Submit, once("s", 1)).await.unwrap();
         assert_eq!(submitted.unwrap().version, 2);
     }
     for _ in 0..2 {
-        assert_eq!(market.change_capability(&actor, &first.id, Action::Remove, once("r", 1)).await.unwrap(), None);
+        assert_eq!(
+            market.change_capability(&actor, &first.id, CapabilityAction::Remove, once("r", 1)).await.unwrap(),
+            None
+        );
     }
-    let gone = market.change_capability(&actor, &first.id, Action::Remove, None).await;
+    let gone = market.change_capability(&actor, &first.id, CapabilityAction::Remove, None).await;
     assert!(matches!(gone, Err(Error::Unknown(MarketEntity::Capability))));
     let taken = Some(CapabilityId::from("cap_x"));
     market.offer(&seller(), draft("C", "x"), taken.clone(), None).await.unwrap();
@@ -152,7 +161,7 @@ async fn many_who_change_one_at_a_time_all_get_through() {
     let edits = (0..6).map(|n| {
         let (market, id) = (market.clone(), made.id.clone());
         tokio::spawn(async move {
-            let edit = Draft { daily_limit: Some(n + 1), ..Draft::default() };
+            let edit = CapabilityDraft { daily_limit: Some(n + 1), ..CapabilityDraft::default() };
             market.edit_capability(&seller(), &id, edit, None).await.map(|after| after.version)
         })
     });
@@ -170,9 +179,12 @@ async fn what_is_on_the_market_is_found_by_what_it_is() {
     for n in 0..5 {
         sold(&market, draft(&format!("Reader {n}"), "documents")).await;
     }
-    sold(&market, Draft { tags: vec!["Straße".into()], ..draft("Maps", "geo") }).await;
-    let hourly =
-        Draft { pricing_model: Some("per_hour".into()), capability_type: Some("tool".into()), ..draft("Lathe", "geo") };
+    sold(&market, CapabilityDraft { tags: vec!["Straße".into()], ..draft("Maps", "geo") }).await;
+    let hourly = CapabilityDraft {
+        pricing_model: Some("per_hour".into()),
+        capability_type: Some("tool".into()),
+        ..draft("Lathe", "geo")
+    };
     sold(&market, hourly).await;
     market.offer(&seller(), draft("Hidden reader", "documents"), None, None).await.unwrap();
 
@@ -201,28 +213,29 @@ async fn what_is_on_the_market_is_found_by_what_it_is() {
     assert_eq!(market.sold_by(&seller().user, FIRST).await.unwrap().total, 7);
 }
 
-/// Plays the seller's machine: takes and serves what comes, or fails it.
+/// Acts as the seller's machine: accepts and serves purchases, or fails them.
 fn serving(market: &Market, id: TransactionId, good: bool) -> tokio::task::JoinHandle<()> {
     let market = market.clone();
     tokio::spawn(async move {
         let mut changes = market.follow(&Actor::Platform, id).await.unwrap();
         while let Some(Ok(at)) = changes.next().await {
             let action = match at.status {
-                Stage::Frozen => transaction::Action::Accept,
-                Stage::Accepted if good => {
-                    transaction::Action::Deliver { result: Json::parse(r#"{"n":1}"#), deliverables: Vec::new() }
-                }
-                Stage::Accepted => transaction::Action::Fail { reason: Some("no paper".into()) },
+                Stage::Frozen => transaction::TransactionAction::Accept,
+                Stage::Accepted if good => transaction::TransactionAction::Deliver {
+                    result: Json::parse(r#"{"n":1}"#),
+                    deliverables: Vec::new(),
+                },
+                Stage::Accepted => transaction::TransactionAction::Fail { reason: Some("no paper".into()) },
                 _ => continue,
             };
-            // A faster step is as good.
+            // A concurrent step is as good.
             let _ = market.act(&Actor::Platform, id, action, None).await;
         }
     })
 }
 
 async fn per_query(market: &Market) -> Capability {
-    let machine = Draft {
+    let machine = CapabilityDraft {
         pricing_model: Some("per_query".into()),
         price_ut: Json::parse("0"),
         served: Some(Served::Worker),
@@ -281,8 +294,8 @@ async fn what_fails_is_not_served_and_what_cannot_be_called_is_refused() {
 async fn beyond_its_limits_a_call_waits_for_a_yes() {
     let market = market().await;
     let one = per_query(&market).await;
-    let nothing = autonomy::Limits { risk: autonomy::Risk::L0, ..autonomy::Limits::default() };
-    let buyer = Caller { limits: nothing, ..caller("u_buyer", Via::Agent) };
+    let nothing = autonomy::SpendingLimits { risk: autonomy::Risk::L0, ..autonomy::SpendingLimits::default() };
+    let buyer = MarketCaller { limits: nothing, ..caller("u_buyer", Via::Agent) };
     let asked = market.invoke(&buyer, &one.id, None, once("q", 1)).await.unwrap().transaction;
     assert!(asked.awaits_approval());
     let alone = market.approve(&buyer, asked.id, None, None).await;
@@ -299,26 +312,27 @@ async fn beyond_its_limits_a_call_waits_for_a_yes() {
 async fn only_the_operators_agents_are_sold() {
     let market = market().await;
     let by = |agent: &str| Some(Served::Agent(agent.into()));
-    let draft = |served| Draft { served, ..draft("OCR", "documents") };
+    let draft = |served| CapabilityDraft { served, ..draft("OCR", "documents") };
     let refused = |outcome: Result<Capability, Error>| match outcome {
         Err(Error::Fields(wrong)) => wrong.iter().map(|error| error.field).collect::<Vec<_>>(),
         other => panic!("{other:?}"),
     };
     assert_eq!(refused(market.offer(&seller(), draft(by("echo")), None, None).await), ["agent"]);
-    let nameless = Draft { title: None, ..draft(by("echo")) };
+    let nameless = CapabilityDraft { title: None, ..draft(by("echo")) };
     assert_eq!(refused(market.offer(&seller(), nameless, None, None).await), ["title", "agent"], "all at once");
-    market.set_config(Config { agents: vec!["echo".into()], ..Config::default() });
+    market.set_config(MarketConfig { agents: vec!["echo".into()], ..MarketConfig::default() });
     let made = market.offer(&seller(), draft(by("echo")), None, None).await.unwrap();
     assert_eq!(made.terms.served, Served::Agent("echo".into()));
 
     let edit = |served, callback_url: Option<&str>, without: &[Without]| {
-        let draft = Draft { served, callback_url: callback_url.map(str::to_owned), ..Draft::default() };
+        let draft =
+            CapabilityDraft { served, callback_url: callback_url.map(str::to_owned), ..CapabilityDraft::default() };
         let edit = Edit { draft, without: without.to_vec() };
         let (market, id) = (&market, &made.id);
         async move { market.edit_capability(&seller(), id, edit, None).await }
     };
     assert_eq!(refused(edit(by("other"), None, &[]).await), ["agent"]);
-    market.set_config(Config::default());
+    market.set_config(MarketConfig::default());
     let kept = edit(None, None, &[]).await.unwrap();
     assert_eq!(kept.terms.served, Served::Agent("echo".into()), "what was agreed stays");
     let url = "https://seller.example.com/x";
@@ -332,8 +346,9 @@ async fn only_the_operators_agents_are_sold() {
 #[tokio::test]
 async fn a_yes_is_given_by_a_person_and_good_for_one_purchase() {
     let market = market().await;
-    let dear = sold(&market, Draft { price_ut: Json::parse("150"), ..draft("OCR", "documents") }).await;
-    let hourly = Draft { price_ut: Json::parse("40"), pricing_model: Some("per_hour".into()), ..draft("VM", "cloud") };
+    let dear = sold(&market, CapabilityDraft { price_ut: Json::parse("150"), ..draft("OCR", "documents") }).await;
+    let hourly =
+        CapabilityDraft { price_ut: Json::parse("40"), pricing_model: Some("per_hour".into()), ..draft("VM", "cloud") };
     let hourly = sold(&market, hourly).await;
     let (person, agent) = (caller("u_buyer", Via::Person), caller("u_buyer", Via::Agent));
     market.open_user(crate::service::NewUser { id: Some("u_buyer".into()), ..Default::default() }).await.unwrap();
@@ -353,7 +368,7 @@ async fn a_yes_is_given_by_a_person_and_good_for_one_purchase() {
     let twice = market.order(&agent, wish(&token), None).await;
     assert!(matches!(twice, Err(Error::Rule(market_rules::Error::Token(autonomy::TokenRefused::Used)))), "{twice:?}");
 
-    // Or to what has been ordered already.
+    // Or for an existing order.
     let waits = market.order(&agent, OrderRequest::of(dear.id.clone()), None).await.unwrap();
     assert!(waits.awaits_approval());
     let token = market.quote(&person, &dear.id, None).await.unwrap().token.unwrap().text;

@@ -1,4 +1,4 @@
-//! Buying, and every step of a purchase.
+//! Orders, and every step of a purchase.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -9,25 +9,27 @@ use ledger::FreshKey;
 use ledger::records::{decode, read_fault};
 use ledger::{AccountId, TransactionId, Ut};
 use market_rules::autonomy;
-use market_rules::transaction::{Action, Order, Role, Status};
-use market_rules::{Actor, Capability, CapabilityId, Precondition, Sales, Step, Transaction, Via};
+use market_rules::transaction::{PurchaseOrder, Role, Status, TransactionAction};
+use market_rules::{Actor, Capability, CapabilityId, Precondition, Sales, Transaction, TransactionStep, Via};
 use model::ports::store::Conflict;
 use model::{CallScope, ContextId, Json, Kind, RecordChange, RecordQuery, Time, Visibility};
 use parking_lot::Mutex;
 use tokio::sync::OwnedMutexGuard;
 
 use crate::service::commit::{self, CommitInputs};
-use crate::service::idempotency::Made;
+use crate::service::idempotency::StoredResult;
 use crate::service::records::{self, PurchaseList};
-use crate::service::{AGENT, Caller, DIALECT, Error, Market, MarketEntity, Once, Paged, Paging, User, sales, sellers};
+use crate::service::{
+    AGENT, DIALECT, Error, Market, MarketCaller, MarketEntity, Once, Paged, Paging, User, sales, sellers,
+};
 
-/// Tries of a step that loses races.
+/// Attempts of a step that loses races.
 const ATTEMPTS: u32 = 32;
-/// Users whose orders stand in line; above this, those that do not are forgotten.
+/// Number of queues above which unused ones are removed.
 const LINES: usize = 1_024;
-/// Purchases remembered between their steps, and the days' sums of buyers between their orders.
+/// Number of cached purchases, and of cached daily sums of buyers.
 const RECENT: usize = 4_096;
-/// Capabilities remembered between orders.
+/// Number of cached capabilities.
 const OFFERED: usize = 256;
 
 /// A buyer's order.
@@ -38,7 +40,7 @@ pub struct OrderRequest {
     pub context: Option<ContextId>,
     pub demand: Option<Arc<str>>,
     pub input: Option<Json>,
-    /// A person's yes.
+    /// A confirmation token.
     pub confirm_token: Option<String>,
 }
 
@@ -48,9 +50,9 @@ impl OrderRequest {
     }
 }
 
-/// Work that would conflict is queued by name: an agent's orders, which add up to its day's sum; orders of a capability with
-/// limits; additions to a bounded list; uploads of a seller; downloads by a token. Work in two queues waits for the user's own
-/// queue first.
+/// Work that would conflict is queued by name: an agent's orders, which add up to its day's sum; orders of a capability
+/// with limits; additions to a bounded list; uploads of a seller; downloads by a token. Work in two queues waits for
+/// the user's own queue first.
 #[derive(Default)]
 pub(crate) struct Queues(Mutex<HashMap<Arc<str>, Weak<tokio::sync::Mutex<()>>>>);
 
@@ -69,8 +71,8 @@ impl Queues {
     }
 }
 
-/// Purchases as this process last left them, so that the next step of one need not read it. A step's commit fails if its
-/// row has changed since; whatever is refused on account of one of these is looked at again.
+/// Cache of purchases as this process last wrote them, so that the next step need not read its row. A step's commit
+/// fails if the row has changed since; a refusal because of a cached row is checked again with the stored row.
 #[derive(Default)]
 pub(crate) struct RecentOrders(Mutex<HashMap<TransactionId, Transaction>>);
 
@@ -92,9 +94,9 @@ impl RecentOrders {
     }
 }
 
-/// Inputs of orders as this process last read or wrote them: capabilities, their counted sales, and the day's spending of
-/// agents, each with the version of its row. An order's commit fails if one has changed since; an order that is refused
-/// because of them is computed again from the store.
+/// Cache of the inputs of orders as this process last read or wrote them: capabilities, their counted sales, and the
+/// day's spending of agents, each with the version of its row. An order's commit fails if one has changed since; an
+/// order that is refused because of them is computed again from the store.
 #[derive(Default)]
 pub(crate) struct OrderInputs {
     capabilities: Rows<(Arc<Capability>, u64)>,
@@ -102,10 +104,10 @@ pub(crate) struct OrderInputs {
     pub(crate) sales: Rows<(Sales, u64)>,
 }
 
-/// By their keys.
+/// Cached rows by key.
 pub(crate) type Rows<R> = Mutex<HashMap<Arc<str>, R>>;
 
-/// Remembers a row under its key, and not too many of them.
+/// Caches a row under its key, up to the limit.
 fn remember<R>(rows: &Rows<R>, key: Arc<str>, row: R, most: usize) {
     let mut rows = rows.lock();
     if rows.len() >= most {
@@ -114,10 +116,10 @@ fn remember<R>(rows: &Rows<R>, key: Arc<str>, row: R, most: usize) {
     rows.insert(key, row);
 }
 
-/// An order as a step, and what it rests on.
+/// An order as a step, with the versions of the rows it used.
 struct PricedOrder {
-    step: Step,
-    /// The day's sum before it and the version of its row, where the step adds to it.
+    step: TransactionStep,
+    /// The day's spending before the order and the version of its row, where the step adds to it.
     spent: Option<(Ut, u64)>,
     /// The version of the capability's row.
     capability: u64,
@@ -125,7 +127,7 @@ struct PricedOrder {
     sold: u64,
 }
 
-/// A purchase at every change.
+/// The states of a purchase, one for each change.
 pub struct PurchaseFeed {
     market: Market,
     id: TransactionId,
@@ -135,13 +137,13 @@ pub struct PurchaseFeed {
 }
 
 impl PurchaseFeed {
-    /// As it is now, and then whenever it has changed; `None` after its end.
+    /// The present state, then the state after each change; `None` after the end.
     pub async fn next(&mut self) -> Option<Result<Transaction, Error>> {
         while !self.over {
             match &mut self.states {
                 Some(states) => match states.next().await {
                     Some(_) => {}
-                    // The server stops, or the log is gone: the row tells how it stands.
+                    // The server stops, or the log is gone: read the row.
                     None => self.over = true,
                 },
                 None => self.over = true,
@@ -163,13 +165,23 @@ impl PurchaseFeed {
 }
 
 impl Market {
-    /// Buys: a transaction, with the money set aside at once or as a step of its own.
-    pub async fn order(&self, caller: &Caller, wish: OrderRequest, once: Option<Once>) -> Result<Transaction, Error> {
+    /// Orders a capability. The money is held at once, or in a step of its own.
+    pub async fn order(
+        &self,
+        caller: &MarketCaller,
+        wish: OrderRequest,
+        once: Option<Once>,
+    ) -> Result<Transaction, Error> {
         model::depth::check(wish.input.as_ref(), "input", self.engine().limits().data_depth).map_err(Error::Fault)?;
         let fresh = match self.fresh(caller, once.as_ref()).await? {
             Ok(fresh) => fresh,
-            Err(Made::Transaction(made)) => return Ok(*made),
-            Err(Made::Capability(_) | Made::Demand(_) | Made::External(_) | Made::Removed) => {
+            Err(StoredResult::Transaction(made)) => return Ok(*made),
+            Err(
+                StoredResult::Capability(_)
+                | StoredResult::Demand(_)
+                | StoredResult::External(_)
+                | StoredResult::Removed,
+            ) => {
                 return Err(Error::KeyReused);
             }
         };
@@ -185,19 +197,26 @@ impl Market {
             let PricedOrder { step, spent, capability, sold } = match ordered {
                 Ok(ordered) => ordered,
                 Err(_) if by_heart => continue,
-                // The same request may have been faster, and have taken the last there was.
+                // A concurrent repeat of the request may have taken the last of a limit.
                 Err(refused) => {
                     return match self.fresh(caller, once.as_ref()).await? {
-                        Err(Made::Transaction(made)) => Ok(*made),
-                        Ok(_) | Err(Made::Capability(_) | Made::Demand(_) | Made::External(_) | Made::Removed) => {
-                            Err(refused)
-                        }
+                        Err(StoredResult::Transaction(made)) => Ok(*made),
+                        Ok(_)
+                        | Err(
+                            StoredResult::Capability(_)
+                            | StoredResult::Demand(_)
+                            | StoredResult::External(_)
+                            | StoredResult::Removed,
+                        ) => Err(refused),
                     };
                 }
             };
             let look_at = self.look_at(&step.transaction).await?;
             let made = fresh.as_ref().map(|fresh| {
-                fresh.used_for(Made::Transaction(Box::new(step.transaction.clone())), step.transaction.created_at)
+                fresh.used_for(
+                    StoredResult::Transaction(Box::new(step.transaction.clone())),
+                    step.transaction.created_at,
+                )
             });
             let beside = self.beside(None, &step.transaction).await?;
             let told = !beside.is_empty();
@@ -225,10 +244,14 @@ impl Market {
                 Err(Unmoved::Met(Conflict::Funds(_, on_it))) => return Err(short(row.price, on_it)),
                 Err(Unmoved::Met(Conflict::Record(kind, ..))) if records::USED_KEYS.is(&kind) => {
                     return match self.fresh(caller, once.as_ref()).await? {
-                        Err(Made::Transaction(made)) => Ok(*made),
-                        Ok(_) | Err(Made::Capability(_) | Made::Demand(_) | Made::External(_) | Made::Removed) => {
-                            Err(market_rules::Error::Changed.into())
-                        }
+                        Err(StoredResult::Transaction(made)) => Ok(*made),
+                        Ok(_)
+                        | Err(
+                            StoredResult::Capability(_)
+                            | StoredResult::Demand(_)
+                            | StoredResult::External(_)
+                            | StoredResult::Removed,
+                        ) => Err(market_rules::Error::Changed.into()),
                     };
                 }
                 Err(Unmoved::Met(Conflict::Record(kind, ..))) if records::USED_CONFIRMATIONS.is(&kind) => {
@@ -241,18 +264,22 @@ impl Market {
         Err(market_rules::Error::Changed.into())
     }
 
-    async fn fresh(&self, caller: &Caller, once: Option<&Once>) -> Result<Result<Option<FreshKey>, Made>, Error> {
+    async fn fresh(
+        &self,
+        caller: &MarketCaller,
+        once: Option<&Once>,
+    ) -> Result<Result<Option<FreshKey>, StoredResult>, Error> {
         match once {
             Some(once) => Ok(self.used(caller, once).await?.map(Some)),
             None => Ok(Ok(None)),
         }
     }
 
-    /// The order as a step; what it rests on is read, or known by heart. Orders of a capability with limits stand in line,
-    /// and `turn` is the caller's place in it.
+    /// Computes the order as a step from stored or cached rows. Orders of a capability with limits are queued; `turn`
+    /// is the caller's place in the queue.
     async fn ordered(
         &self,
-        caller: &Caller,
+        caller: &MarketCaller,
         wish: &OrderRequest,
         by_heart: bool,
         turn: &mut Option<OwnedMutexGuard<()>>,
@@ -279,7 +306,7 @@ impl Market {
         } else {
             (Sales::default(), 0)
         };
-        // After the counts were read, so that they are of no later time.
+        // Read after the counts, so that this time is not before theirs.
         let now = self.now();
         let key = records::spent_key(&caller.tenant, &caller.user, autonomy::day(now));
         let known = by_heart.then(|| self.shared.grounds.spent.lock().get(&key).copied()).flatten();
@@ -301,7 +328,7 @@ impl Market {
             }
             None => None,
         };
-        let order = Order {
+        let order = PurchaseOrder {
             id: self.engine().new_task_id().into(),
             tenant: caller.tenant.clone(),
             buyer: caller.user.clone(),
@@ -321,8 +348,8 @@ impl Market {
         Ok(PricedOrder { step, spent, capability: version, sold: sold_version })
     }
 
-    /// Whether what a step asks to be available is. Where money moves, the commit itself sees to it.
-    async fn can_pay(&self, step: &Step) -> Result<(), Error> {
+    /// Checks the balances that a step requires. Where money moves, the commit checks them itself.
+    async fn can_pay(&self, step: &TransactionStep) -> Result<(), Error> {
         for guard in &step.guards {
             if let Precondition::Available(account, needed) = guard
                 && step.entries.is_empty()
@@ -346,15 +373,19 @@ impl Market {
         &self,
         actor: &Actor,
         id: TransactionId,
-        action: Action,
-        once: Option<(&Caller, Once)>,
+        action: TransactionAction,
+        once: Option<(&MarketCaller, Once)>,
     ) -> Result<Transaction, Error> {
         let fresh = match &once {
             Some((caller, once)) => match self.used(caller, once).await? {
                 Ok(fresh) => Some(fresh),
-                Err(Made::Transaction(made)) if made.id == id => return Ok(*made),
+                Err(StoredResult::Transaction(made)) if made.id == id => return Ok(*made),
                 Err(
-                    Made::Transaction(_) | Made::Capability(_) | Made::Demand(_) | Made::External(_) | Made::Removed,
+                    StoredResult::Transaction(_)
+                    | StoredResult::Capability(_)
+                    | StoredResult::Demand(_)
+                    | StoredResult::External(_)
+                    | StoredResult::Removed,
                 ) => return Err(Error::KeyReused),
             },
             None => None,
@@ -369,25 +400,28 @@ impl Market {
             let step = match row.step(actor, action.clone(), self.now(), &self.config().purchases) {
                 Ok(step) => step,
                 Err(_) if is_remembered => continue,
-                // The same request may have been faster: then this is its answer.
+                // A concurrent repeat of the request may have been first; then its result is the answer.
                 Err(refusal) => {
                     let Some((caller, once)) = &once else { return Err(refusal.into()) };
                     return match self.used(caller, once).await? {
-                        Err(Made::Transaction(made)) if made.id == id => Ok(*made),
+                        Err(StoredResult::Transaction(made)) if made.id == id => Ok(*made),
                         Ok(_)
                         | Err(
-                            Made::Transaction(_)
-                            | Made::Capability(_)
-                            | Made::Demand(_)
-                            | Made::External(_)
-                            | Made::Removed,
+                            StoredResult::Transaction(_)
+                            | StoredResult::Capability(_)
+                            | StoredResult::Demand(_)
+                            | StoredResult::External(_)
+                            | StoredResult::Removed,
                         ) => Err(refusal.into()),
                     };
                 }
             };
             let look_at = self.look_at(&step.transaction).await?;
             let made = fresh.as_ref().map(|fresh| {
-                fresh.used_for(Made::Transaction(Box::new(step.transaction.clone())), step.transaction.updated_at)
+                fresh.used_for(
+                    StoredResult::Transaction(Box::new(step.transaction.clone())),
+                    step.transaction.updated_at,
+                )
             });
             let beside = self.beside(Some(row.status), &step.transaction).await?;
             let told = !beside.is_empty();
@@ -403,7 +437,7 @@ impl Market {
                     self.ring(told);
                     return Ok(step.transaction);
                 }
-                // An operator has removed the task; money must not be stuck with it.
+                // An operator has removed the task; the purchase still has to end, so that its money is released.
                 Err(Unmoved::Fault(fault)) if fault.kind == Kind::TaskNotFound => {
                     match self.engine().keep(without_task).await {
                         Ok(()) => {
@@ -421,10 +455,14 @@ impl Market {
                 Err(Unmoved::Met(Conflict::Record(kind, ..))) if records::USED_KEYS.is(&kind) => {
                     let Some((caller, once)) = &once else { return Err(market_rules::Error::Changed.into()) };
                     return match self.used(caller, once).await? {
-                        Err(Made::Transaction(made)) => Ok(*made),
-                        Ok(_) | Err(Made::Capability(_) | Made::Demand(_) | Made::External(_) | Made::Removed) => {
-                            Err(market_rules::Error::Changed.into())
-                        }
+                        Err(StoredResult::Transaction(made)) => Ok(*made),
+                        Ok(_)
+                        | Err(
+                            StoredResult::Capability(_)
+                            | StoredResult::Demand(_)
+                            | StoredResult::External(_)
+                            | StoredResult::Removed,
+                        ) => Err(market_rules::Error::Changed.into()),
                     };
                 }
                 Err(Unmoved::Met(Conflict::Record(kind, ..))) if records::USED_CONFIRMATIONS.is(&kind) => {
@@ -444,7 +482,7 @@ impl Market {
         Ok(beside)
     }
 
-    /// When it must be looked at next.
+    /// The time of the purchase's timer.
     pub(crate) async fn look_at(&self, row: &Transaction) -> Result<Option<Time>, Error> {
         let config = self.config();
         let (mut buyer, mut seller): (Option<User>, Option<User>) = (None, None);
@@ -474,7 +512,7 @@ impl Market {
     /// The caller's purchases, sales, or both; the newest first.
     pub async fn transactions(
         &self,
-        caller: &Caller,
+        caller: &MarketCaller,
         role: Option<Role>,
         status: Option<Status>,
         paging: Paging,
@@ -504,7 +542,7 @@ impl Market {
 
     async fn of_one_side(
         &self,
-        caller: &Caller,
+        caller: &MarketCaller,
         role: Role,
         status: Option<Status>,
         paging: Paging,
@@ -529,8 +567,8 @@ impl Market {
         }
     }
 
-    /// A page of several lists as if they were one. A row is in one of them; while it is read it may go from the first that
-    /// are named to a later one, and is shown as it was there.
+    /// A page of several lists, merged into one. A row is in one of them; it may move to a later list during the read,
+    /// and is then shown as read there.
     async fn merged(&self, lists: &[Arc<str>], paging: Paging) -> Result<Paged<Transaction>, Error> {
         let size = u64::from(paging.size);
         let skip = u64::from(paging.page.saturating_sub(1)).saturating_mul(size);
@@ -551,7 +589,7 @@ impl Market {
             let longest = counted.iter().max_by_key(|(_, count)| *count).map(|(list, _)| *list);
             let of_others = counted.iter().filter(|(list, _)| Some(*list) != longest);
             let others: u64 = of_others.map(|(_, count)| upto.min(*count)).sum();
-            // Of the longest, only what can be on the page: before it come no more than all of the others.
+            // Of the longest list, read only the rows that can be on the page.
             passed = skip.saturating_sub(others);
             for (list, count) in counted {
                 let (from, limit) = if Some(list) == longest { (passed, size + others) } else { (0, upto) };
@@ -568,7 +606,7 @@ impl Market {
         Ok(Paged { items, total, page: paging.page, size: paging.size, more })
     }
 
-    /// A purchase at every change, for its parties.
+    /// Follows a purchase, for its parties.
     pub async fn follow(&self, actor: &Actor, id: TransactionId) -> Result<PurchaseFeed, Error> {
         self.transaction(actor, id).await?;
         let states = self.engine().follow_product(id.0).await?;
@@ -576,14 +614,14 @@ impl Market {
     }
 }
 
-/// The lists in which all is that the caller has bought, or sold.
-fn all_lists(caller: &Caller, role: Role) -> Vec<Arc<str>> {
+/// The lists of all purchases, or sales, of the caller.
+fn all_lists(caller: &MarketCaller, role: Role) -> Vec<Arc<str>> {
     let over = Status::ALL.iter().filter(|status| status.is_terminal()).map(|status| PurchaseList::Over(*status));
     let standings = std::iter::once(PurchaseList::Open).chain(over);
     standings.map(|standing| records::purchases(role, &caller.tenant, &caller.user, standing)).collect()
 }
 
-/// A page of what was read from its beginning.
+/// A page of rows that were read from the beginning.
 fn paged(items: Vec<Transaction>, total: u64, paging: Paging) -> Paged<Transaction> {
     let skip = (paging.page.saturating_sub(1) as usize).saturating_mul(paging.size as usize);
     let items: Vec<Transaction> = items.into_iter().skip(skip).take(paging.size as usize).collect();
@@ -595,7 +633,7 @@ fn short(needed: Ut, on_it: i64) -> Error {
     market_rules::Error::Insufficient { needed, available: Ut::from_hundredths(on_it) }.into()
 }
 
-/// Where a purchase is a task: its buyer's, with its seller as a party.
+/// The scope of a purchase's task: the buyer's, with the seller as a party.
 fn place(row: &Transaction) -> CallScope {
     let buyer = model::Caller {
         tenant: row.tenant.clone(),

@@ -6,9 +6,9 @@ use market_rules::{Capability, CapabilityId, Via};
 use model::Time;
 
 use crate::service::records;
-use crate::service::{Caller, Error, Market, MarketEntity, people};
+use crate::service::{Error, Market, MarketCaller, MarketEntity, accounts};
 
-/// An offer as it would be bought now.
+/// The terms of a purchase as of now.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Quote {
     pub capability: CapabilityId,
@@ -16,12 +16,12 @@ pub struct Quote {
     /// The caller's balance.
     pub balance: Ut,
     pub risk: Risk,
-    /// Why the caller's agents have to ask first, if they have to.
+    /// The reason why an agent needs a confirmation, if it does.
     pub asks: Option<Because>,
-    /// The question to a person.
+    /// The text that a person confirms.
     pub summary: String,
-    /// The confirmation: an agent orders with it, or approves its order. It is made where a confirmation is needed, and only for a
-    /// person: an agent that got it from the server would confirm its own order.
+    /// The confirmation token, with which an agent orders or approves its order. It is issued only where a confirmation
+    /// is needed, and only to a person: an agent could otherwise confirm its own order.
     pub token: Option<Token>,
 }
 
@@ -31,7 +31,7 @@ pub struct Token {
     pub until: Time,
 }
 
-/// A token is money; it is in no log.
+/// Logs do not show the token.
 impl std::fmt::Debug for Quote {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Quote({})", self.summary)
@@ -40,7 +40,12 @@ impl std::fmt::Debug for Quote {
 
 impl Market {
     /// The price of a capability for the caller, and whether the caller's agents may buy it by themselves.
-    pub async fn quote(&self, caller: &Caller, id: &CapabilityId, booked_hours: Option<i64>) -> Result<Quote, Error> {
+    pub async fn quote(
+        &self,
+        caller: &MarketCaller,
+        id: &CapabilityId,
+        booked_hours: Option<i64>,
+    ) -> Result<Quote, Error> {
         let now = self.now();
         let offer = self.read_capability(id).await?.filter(Capability::is_on_sale);
         let offer = offer.ok_or(Error::Unknown(MarketEntity::Capability))?;
@@ -63,7 +68,7 @@ impl Market {
         let balance = self.wallet(&caller.user).await?.available;
         let token = match (caller.via, asks) {
             (Via::Person, Some(_)) => {
-                let text = self.shared.secrets.confirm.issue(&question, people::draw()?, now);
+                let text = self.shared.secrets.confirm.issue(&question, accounts::draw()?, now);
                 Some(Token { text, until: now.plus_ms(TOKEN_MS) })
             }
             (Via::Person, None) | (Via::Agent, _) => None,

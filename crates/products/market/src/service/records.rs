@@ -10,11 +10,11 @@ use market_rules::{Capability, CapabilityId, Demand, Sales, Served, Transaction,
 use model::Listed;
 use serde::{Deserialize, Serialize};
 
+use crate::service::accounts::{AccountRow, CodeRow, DeviceRow, KeyRow, LoginRow, User};
 use crate::service::bounded::Added;
 use crate::service::externals::{External, Hooks};
 use crate::service::files::{File, FileSum, GrantRow};
 use crate::service::notices::WebhookNotice;
-use crate::service::people::{AccountRow, CodeRow, DeviceRow, KeyRow, LoginRow, User};
 use crate::service::sellers::Calls;
 use crate::service::wallet::CreditRow;
 use crate::service::{Error, Market, Paged, Paging};
@@ -80,19 +80,20 @@ pub(crate) fn spent_key(tenant: &str, user: &UserId, day: i64) -> Arc<str> {
     joined(&[tenant, user.as_str(), &day.to_string()])
 }
 
-/// The lists of a user's purchases or sales. Purchases under way share one list: a step of a purchase leaves its lists as they
-/// are, and few are under way at a time. There is no list of all: those under way and those that have ended are all.
+/// The lists of a user's purchases or sales. Purchases under way share one list: a step of a purchase leaves its lists
+/// as they are, and few are under way at a time. There is no list of all purchases: those under way and the ended ones
+/// together are all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PurchaseList {
-    /// Not over yet.
+    /// Purchases under way.
     Open,
-    /// A seller's program is to do something about it.
+    /// Purchases that wait for the seller's program.
     Job,
-    /// Over, and how.
+    /// Ended purchases, by outcome.
     Over(Status),
 }
 
-/// Where a user's purchases or sales are listed.
+/// The name of a list of a user's purchases or sales.
 pub(crate) fn purchases(role: Role, tenant: &str, user: &UserId, standing: PurchaseList) -> Arc<str> {
     let standing = match standing {
         PurchaseList::Open => "open",
@@ -102,12 +103,12 @@ pub(crate) fn purchases(role: Role, tenant: &str, user: &UserId, standing: Purch
     joined(&[role.name(), tenant, user.as_str(), standing])
 }
 
-/// Where the sales of one capability are listed, if they count.
+/// The name of the list of a capability's counted sales.
 pub(crate) fn sales(tenant: &str, id: &CapabilityId) -> Arc<str> {
     joined(&["of", tenant, id.as_str()])
 }
 
-/// The lists a transaction is in, by the time it was made.
+/// The lists of a transaction, ranked by its creation time.
 pub(crate) fn lists_of(transaction: &Transaction) -> Vec<Listed> {
     let (tenant, rank) = (&*transaction.tenant, transaction.created_at.0);
     let standing =

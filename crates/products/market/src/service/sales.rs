@@ -1,4 +1,4 @@
-//! Counted sales of capabilities with limits: read, or known by heart, and changed by the commit of an order.
+//! Counted sales of capabilities with limits: read from the store or the cache, and changed by the commit of an order.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use model::Time;
 use crate::service::records;
 use crate::service::{Error, Market};
 
-/// The line that orders of a capability with limits stand in. Each order changes the row that the next one is checked
-/// against; without the line those of one process would only make each other try again.
+/// The queue of orders of a capability with limits. Each order changes the row that the next one is checked against;
+/// the queue avoids conflicts between orders of one process.
 pub(crate) fn line(capability: &Capability) -> Arc<str> {
     records::joined(&["sales", &capability.tenant, capability.id.as_str()])
 }

@@ -1,13 +1,13 @@
-//! Who does the work when no person does: agents of this server, callbacks, workers; parties who act alone; deadlines.
+//! Work without a person: agents of this server, callbacks, workers, parties that act alone, and deadlines.
 //!
-//! Nothing here is remembered but in the store. After every step of a purchase [`Market::drive`] is asked what may be done
-//! for it without anybody; the step has set the task's timer to when that must have happened, and [`Clockwork`] asks again
-//! then, in whichever process. Doing something twice is refused by the rules.
+//! All state is in the store. After every step of a purchase, [`Market::drive`] performs the next automatic step, if
+//! there is one. The step has set the task's timer to the time by which that must have happened; [`Clockwork`] then
+//! looks at the purchase again, in any process. The rules refuse a repeated action.
 //!
 //! * `agent`: a purchase runs a turn of an agent of this server
 //! * `callback`, `callbacks_http`: calls of a seller's endpoint
-//! * `jobs`: a seller's program comes and asks for work
-//! * `auto_sellers`: parties that take their steps by themselves
+//! * `jobs`: work for a seller's program
+//! * `auto_sellers`: parties that act alone, for demos
 
 mod agent;
 mod auto_sellers;
@@ -19,7 +19,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use ledger::TransactionId;
-use market_rules::transaction::{Action, Status};
+use market_rules::transaction::{Status, TransactionAction};
 use market_rules::{Actor, Served, Transaction};
 use model::ports::Future;
 use model::ports::task_driver::TaskDriver;
@@ -28,28 +28,26 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 use crate::service::records;
-use crate::service::{Config, Error, Market, User};
+use crate::service::{Error, Market, MarketConfig, User};
 
 pub(crate) use callback::{Calls, sign};
 pub use callbacks_http::{CallbackRequest, CallbackResponse, Callbacks, HttpCallbacks};
 pub use jobs::{Job, JobAct, JobEvent, Jobs};
 
-/// Purchases that are worked on at a time in this process, and those that may wait for it here. Beyond that the timer
-/// brings them back.
+/// Concurrent and waiting purchases in this process. Others are taken up when their timer fires.
 const AT_ONCE: usize = 256;
 const WAITING: usize = 4_096;
-/// When a machine's work is looked at again: not before the first, later the longer it takes, at the latest after the
-/// second.
+/// Shortest and longest time until running work is checked again; it grows with the duration of the work.
 const BACKUP_MS: u64 = 10_000;
 const BACKUP_MOST_MS: u64 = 60_000;
-/// A purchase of a tenant that is not served is looked at again after this.
+/// Time until a purchase of a tenant that is not served is checked again.
 const ELSEWHERE_MS: u64 = 3_600_000;
 /// Time until a failed automatic step is tried again.
 const LATER_MS: u64 = 60_000;
 
 /// Purchases whose work goes on in this process.
 pub(crate) struct RunningSales {
-    /// Each with whether it has changed since its worker last looked.
+    /// Whether each has changed since its worker last read it.
     busy: Mutex<HashMap<TaskId, bool>>,
     room: Arc<Semaphore>,
     jobs: jobs::News,
@@ -62,7 +60,7 @@ impl Default for RunningSales {
 }
 
 impl RunningSales {
-    /// Claims a purchase; if it is claimed already, its worker is told that it has changed.
+    /// Claims a purchase; if it is claimed already, marks it as changed for its worker.
     fn take(&self, task: TaskId) -> bool {
         let mut busy = self.busy.lock();
         if let Some(news) = busy.get_mut(&task) {
@@ -76,7 +74,7 @@ impl RunningSales {
         true
     }
 
-    /// Lets it go, unless there is news.
+    /// Releases the claim, unless the purchase has changed.
     fn let_go(&self, task: TaskId) -> bool {
         let mut busy = self.busy.lock();
         match busy.get_mut(&task) {
@@ -103,12 +101,12 @@ impl Drop for Taken<'_> {
 
 /// The result of work on a purchase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Worked {
-    /// The purchase has moved: there may be more to do.
+enum WorkResult {
+    /// The purchase has changed; another step may follow.
     On,
-    /// There is nothing to do before the timer, or before a party acts.
+    /// Nothing to do until the timer fires or a party acts.
     Rests,
-    /// To be tried again then.
+    /// Retry at this time.
     Again(Time),
 }
 
@@ -118,7 +116,7 @@ pub(crate) struct Clockwork(pub(crate) Market);
 impl TaskDriver for Clockwork {
     fn due(&self, task: TaskId) -> Future<'_, ()> {
         Box::pin(async move {
-            // Told again in a while, here or in another process.
+            // The engine reports the deadline again later, here or in another process.
             if self.0.engine().is_draining() {
                 return;
             }
@@ -129,12 +127,12 @@ impl TaskDriver for Clockwork {
     }
 }
 
-/// A machine is to act on it right away: the platform accepts, or the work is done.
+/// Whether a machine acts next: the platform accepts, or the work is done.
 fn by_machine(row: &Transaction) -> bool {
     match (row.status, &row.served) {
         (Status::Frozen, Served::Agent(_) | Served::Callback { .. } | Served::Person) => row.auto_accept,
         (Status::Accepted, Served::Agent(_) | Served::Callback { .. }) => true,
-        // A worker accepts by itself, when it comes.
+        // A worker accepts when it fetches the job.
         (Status::Frozen | Status::Accepted, Served::Worker) | (Status::Accepted, Served::Person) => false,
         (
             Status::PendingFreeze
@@ -148,13 +146,13 @@ fn by_machine(row: &Transaction) -> bool {
     }
 }
 
-/// The time of the next look at a purchase: its deadline, or earlier where a party acts automatically. `None` is never. Pure;
-/// the step's commit sets the timer to it.
+/// The time of the next check of a purchase: its deadline, or earlier where a party acts automatically; `None` if
+/// never. The step's commit sets the timer to it.
 pub(crate) fn look_at(
     transaction: &Transaction,
     buyer: Option<&User>,
     seller: Option<&User>,
-    config: &Config,
+    config: &MarketConfig,
     now: Time,
 ) -> Option<Time> {
     if transaction.status.is_terminal() {
@@ -162,7 +160,7 @@ pub(crate) fn look_at(
     }
     let due = transaction.due.map(|due| due.at);
     let alone = auto_sellers::acts_at(transaction, buyer, seller, config);
-    // So that a crash between the commit and the act is made good.
+    // Covers a crash between the commit and the automatic step.
     let machine = by_machine(transaction).then(|| {
         let age = u64::try_from(now.0.saturating_sub(transaction.updated_at.0)).unwrap_or_default();
         now.plus_ms((age / 2).clamp(BACKUP_MS, BACKUP_MOST_MS))
@@ -171,7 +169,7 @@ pub(crate) fn look_at(
 }
 
 impl Market {
-    /// Does what may be done for this purchase without anybody, beside the caller. Called after each step.
+    /// Performs automatic steps of this purchase in the background. Called after each step.
     pub(crate) fn drive(&self, transaction: &Transaction) {
         if transaction.served == Served::Worker && transaction.status == Status::Frozen {
             self.shared.at_work.jobs.ring();
@@ -181,7 +179,7 @@ impl Market {
         }
     }
 
-    /// Works on a purchase until there is nothing to do for it. `again` when it may have been worked on before.
+    /// Performs automatic steps until there is nothing to do. `again` if work may have begun before.
     fn work(&self, id: TransactionId, again: bool) {
         if self.engine().is_draining() || !self.shared.at_work.take(id.0) {
             return;
@@ -194,12 +192,12 @@ impl Market {
             let mut again = again;
             loop {
                 match market.work_once(id, again).await {
-                    Ok(Worked::On) => {
+                    Ok(WorkResult::On) => {
                         again = false;
                         continue;
                     }
-                    Ok(Worked::Rests) => {}
-                    Ok(Worked::Again(at)) => {
+                    Ok(WorkResult::Rests) => {}
+                    Ok(WorkResult::Again(at)) => {
                         if let Err(refused) = market.look_again(id, at).await {
                             tracing::warn!(task = %id.0, "a purchase is looked at again later: {refused}");
                         }
@@ -215,39 +213,39 @@ impl Market {
         });
     }
 
-    /// One thing that may be done for it now.
-    async fn work_once(&self, id: TransactionId, again: bool) -> Result<Worked, Error> {
+    /// Performs the next automatic step.
+    async fn work_once(&self, id: TransactionId, again: bool) -> Result<WorkResult, Error> {
         if self.engine().is_draining() {
-            return Ok(Worked::Rests);
+            return Ok(WorkResult::Rests);
         }
         let row = self.read_transaction(id).await?;
         if !by_machine(&row) {
-            return Ok(Worked::Rests);
+            return Ok(WorkResult::Rests);
         }
         match (row.status, &row.served) {
             (Status::Frozen, Served::Callback { .. }) if self.is_async(&row).await? => self.tell_of_it(&row).await,
-            (Status::Frozen, _) => self.on_behalf(&row, Action::Accept).await,
+            (Status::Frozen, _) => self.on_behalf(&row, TransactionAction::Accept).await,
             (_, Served::Agent(agent)) => self.serve_by_agent(&row, agent, again).await,
-            (_, Served::Callback { .. }) if self.is_async(&row).await? => Ok(Worked::Rests),
+            (_, Served::Callback { .. }) if self.is_async(&row).await? => Ok(WorkResult::Rests),
             (_, Served::Callback { url, timeout_s }) => self.serve_by_callback(&row, url, *timeout_s).await,
-            (_, Served::Worker | Served::Person) => Ok(Worked::Rests),
+            (_, Served::Worker | Served::Person) => Ok(WorkResult::Rests),
         }
     }
 
-    /// The platform acts. A concurrent step has done it already, or made it needless.
-    async fn on_behalf(&self, row: &Transaction, action: Action) -> Result<Worked, Error> {
+    /// An action of the platform. A refusal means that a concurrent step was first.
+    async fn on_behalf(&self, row: &Transaction, action: TransactionAction) -> Result<WorkResult, Error> {
         match self.act(&Actor::Platform, row.id, action, None).await {
-            Ok(_) => Ok(Worked::On),
+            Ok(_) => Ok(WorkResult::On),
             Err(Error::Rule(refusal)) => {
                 tracing::debug!(task = %row.id.0, "not done for a purchase: {refusal}");
-                Ok(Worked::Rests)
+                Ok(WorkResult::Rests)
             }
             Err(refused) => Err(refused),
         }
     }
 
-    async fn fail(&self, row: &Transaction, words: impl Into<Arc<str>>) -> Result<Worked, Error> {
-        self.on_behalf(row, Action::Fail { reason: Some(words.into()) }).await
+    async fn fail(&self, row: &Transaction, words: impl Into<Arc<str>>) -> Result<WorkResult, Error> {
+        self.on_behalf(row, TransactionAction::Fail { reason: Some(words.into()) }).await
     }
 
     /// Sets the timer of a purchase that is under way to this time, but not past its deadline.
@@ -260,28 +258,29 @@ impl Market {
         Ok(())
     }
 
-    /// Sets the timer of a purchase that has not moved since this row was read. Where it has, its step has set the timer.
+    /// Sets the timer of a purchase that has not moved since this row was read. If it has moved, that step has set the
+    /// timer.
     pub(crate) async fn set_timer(&self, row: &Transaction, at: Option<Time>) -> Result<bool, Error> {
         let key = records::transaction_key(row.id);
         let rests_on = vec![records::TRANSACTIONS.leave(key, Expect::Version(row.version))];
         Ok(self.engine().set_deadline_while(row.id.0, at, rests_on).await?)
     }
 
-    /// A timer has brought a purchase back: what is due is done, and the timer set to what comes next.
+    /// Handles a timer: performs what is due and sets the timer to the next check.
     async fn look(&self, id: TransactionId) -> Result<(), Error> {
         let found = self.read(records::TRANSACTIONS, records::transaction_key(id)).await?;
         let row = match found {
             Some((row, _)) if row.tenant == self.config().tenant => row,
-            // The market serves another tenant for now; its timer is kept for when it does not.
+            // The market serves another tenant at present; keep the timer.
             Some((row, _)) => return self.set_timer(&row, Some(self.now().plus_ms(ELSEWHERE_MS))).await.map(drop),
-            // Of a product that is no more.
+            // No purchase has this id.
             None => return Ok(self.engine().set_deadline(id.0, None).await?),
         };
         let now = self.now();
         if let Some(due) = row.due.filter(|due| due.at <= now && !row.status.is_terminal()) {
-            return match self.act(&Actor::Platform, id, Action::Due(due.deadline), None).await {
+            return match self.act(&Actor::Platform, id, TransactionAction::Due(due.deadline), None).await {
                 Ok(over) => self.tidy(&over).await,
-                // A concurrent step was faster and has set the timer.
+                // A concurrent step was first and has set the timer.
                 Err(Error::Rule(_)) => Ok(()),
                 Err(refused) => Err(refused),
             };

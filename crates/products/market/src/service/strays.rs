@@ -1,16 +1,15 @@
-//! Purchases under way that no timer watches: found by a walk, and brought to their end.
+//! Recovery of purchases under way that have no timer.
 //!
-//! Every step of a purchase sets the timer of its task, so that there is none of these unless something has gone wrong: a task
-//! that was removed while its purchase went on, a timer that was lost. Without the walk the buyer's money would stay set aside
-//! for ever. It goes from the accounts that have money set aside to the open purchases of their users, so that it costs
-//! what is under way and not all that ever was.
+//! Every step of a purchase sets the timer of its task, so a purchase has no timer only after a failure: its task was
+//! removed, or the timer was lost. The buyer's money would then stay held without end. The walk goes from accounts with
+//! held money to the open purchases of their users, so that its cost depends on open purchases only.
 
 use std::collections::HashSet;
 use std::time::Duration;
 
 use ledger::records::read_fault;
 use ledger::{AccountId, TransactionId, UserId};
-use market_rules::transaction::{Action, Role};
+use market_rules::transaction::{Role, TransactionAction};
 use market_rules::{Actor, Transaction};
 use model::ports::store::TimerKind;
 
@@ -18,13 +17,13 @@ use crate::service::records::{self, PurchaseList};
 use crate::service::{Error, Market};
 
 const WALK_EVERY: Duration = Duration::from_secs(600);
-/// Accounts, and timers, that are read at a time.
+/// Number of accounts and timers in one read.
 const AT_ONCE: usize = 500;
-/// Open purchases of one user that are looked at; those that are left are for a later walk.
+/// Number of open purchases of one user that one walk reads.
 const OF_ONE: u32 = 10_000;
 
 impl Market {
-    /// Brings back every purchase with money set aside that no timer watches. Answers how many there were.
+    /// Recovers every purchase with held money that has no timer. Returns their number.
     pub async fn find_strays(&self) -> Result<u64, Error> {
         let tenant = self.config().tenant.clone();
         let prefix = AccountId::frozen(&tenant, &UserId::from("")).key();
@@ -63,7 +62,7 @@ impl Market {
         Ok(found)
     }
 
-    /// Those that a timer watches.
+    /// The purchases that have a timer.
     async fn timed(&self, rows: &[Transaction]) -> Result<HashSet<TransactionId>, Error> {
         let ids = rows.iter().map(|row| row.id.0).collect();
         let timers = self.engine().store().timers(ids).await.map_err(read_fault)?;
@@ -71,12 +70,12 @@ impl Market {
         Ok(deadlines.map(|timer| timer.task.into()).collect())
     }
 
-    /// Ends a purchase whose deadline has passed, or sets its timer again. Answers whether it was one to be brought back: it
-    /// may have moved since it was read.
+    /// Ends a purchase whose deadline has passed, or sets its timer again. Returns whether it needed recovery: it may
+    /// have moved since it was read.
     async fn bring_back(&self, row: &Transaction) -> Result<bool, Error> {
         let (Some(due), id) = (row.due, row.id.0) else { return Ok(false) };
         if due.at <= self.now() {
-            return match self.act(&Actor::Platform, row.id, Action::Due(due.deadline), None).await {
+            return match self.act(&Actor::Platform, row.id, TransactionAction::Due(due.deadline), None).await {
                 Ok(_) => {
                     tracing::warn!(task = %id, "a purchase that no timer watched has ended at its deadline");
                     Ok(true)
@@ -98,7 +97,7 @@ impl Market {
     }
 }
 
-/// Walks now and then, until the store is closed.
+/// Walks periodically, until the store is closed.
 pub(crate) async fn walk(market: Market) {
     loop {
         if market.engine().is_draining() {

@@ -1,4 +1,4 @@
-//! Balances, statements, credit from outside, and the check of it all.
+//! Balances, statements, and credit from outside; `verify` checks the ledger.
 
 mod verify;
 
@@ -14,17 +14,17 @@ use model::{AccountLine, Expect, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::service::records::{self, Booked, joined};
-use crate::service::{Caller, Error, Market, MarketEntity, Paged, Paging};
+use crate::service::{Error, Market, MarketCaller, MarketEntity, Paged, Paging};
 
-pub use verify::{Mismatch, Report};
+pub use verify::{MarketReport, Mismatch};
 
-/// Lines of the store that are read at a time.
+/// Number of lines in one read.
 const AT_ONCE: usize = 1_000;
-/// A statement goes back so many lines; what is older is the operator's to look up.
+/// Number of lines that a statement covers; operators can read older ones.
 const STATEMENT: usize = 10_000;
-/// Sums are of the newest so many lines.
+/// Number of the newest lines that sums cover.
 const SUMMED: usize = 100_000;
-/// Of a reference and of a note.
+/// Maximum length of a reference, and of a note.
 const MAX_REFERENCE: usize = 200;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,10 +85,10 @@ impl Market {
         Ok(Wallet { available: on(0), frozen: on(1) })
     }
 
-    /// Lines of what the user can spend, the newest first. Counted are those of the newest ten thousand.
+    /// The statement of the user's available balance, the newest line first. It covers the newest ten thousand lines.
     pub async fn statement(
         &self,
-        caller: &Caller,
+        caller: &MarketCaller,
         kind: Option<LineKind>,
         paging: Paging,
     ) -> Result<Paged<StatementLine>, Error> {
@@ -109,7 +109,7 @@ impl Market {
     }
 
     /// Sums of the newest hundred thousand lines.
-    pub async fn stats(&self, caller: &Caller) -> Result<Stats, Error> {
+    pub async fn stats(&self, caller: &MarketCaller) -> Result<Stats, Error> {
         let mut stats = Stats::default();
         let mut add = |line: StatementLine| {
             let (slot, amount) = match line.kind {
@@ -158,7 +158,7 @@ impl Market {
         }
     }
 
-    /// The newest lines of an account, at most so many of the store's.
+    /// The newest lines of an account, up to a limit of the store's lines.
     async fn walk(&self, account: &AccountId, most: usize, mut each: impl FnMut(StatementLine)) -> Result<(), Error> {
         let key: Arc<str> = account.key().into();
         let (mut before, mut left) = (None, most);
@@ -177,7 +177,7 @@ impl Market {
         Ok(())
     }
 
-    /// Money from outside. The same reference is booked once: a repeat answers the wallet and changes nothing.
+    /// Credits money from outside. A reference is booked once: a repeat returns the wallet and changes nothing.
     pub async fn credit(
         &self,
         user: &UserId,
@@ -211,7 +211,7 @@ impl Market {
     }
 }
 
-/// Something a person writes that becomes part of a name: no control characters, and not too much of it.
+/// Checks a text that becomes part of a key: its length, and no control characters.
 fn plain(field: &'static str, text: &str) -> Result<(), FieldError> {
     if text.is_empty() || text.chars().count() > MAX_REFERENCE || text.chars().any(char::is_control) {
         return Err(FieldError::new(field, format!("must be 1 to {MAX_REFERENCE} characters, none of them control")));
@@ -219,7 +219,8 @@ fn plain(field: &'static str, text: &str) -> Result<(), FieldError> {
     Ok(())
 }
 
-/// The lines of an entry on this account, the newest first. A store has one sum for each account; the body has the lines.
+/// The lines of an entry on this account, the newest first. A store has one sum for each account; the body has the
+/// lines.
 fn lines_of(account: &AccountId, line: &AccountLine) -> Result<Vec<StatementLine>, Error> {
     let booked: Booked = decode(&line.body)?;
     let mut balance = line.balance;

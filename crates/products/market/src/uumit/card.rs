@@ -1,22 +1,22 @@
-//! Cards as the product writes them: the platform's, with what is for sale as its skills, and a seller's with its own.
+//! UUMit's agent cards: the platform's, with the capabilities on the market as its skills, and a seller's with its own.
 //!
-//! The product has two editions of the shape. This is the one its own clients read, with what only the other knows of a
-//! skill added: no member is in both with two meanings.
+//! UUMit documents two forms of a card. This is the one that its own clients read, plus the skill members of the other;
+//! no member has two meanings.
 
 use market_rules::capability::{DeliveryMode, Served};
 use market_rules::{Capability, UserId};
 use serde_json::{Value, json};
 
-/// Media types, by default and of every skill.
+/// Media types of the card and of every skill.
 const MODES: [&str; 1] = ["text"];
 
-/// The platform's card. `url` is where JSON-RPC is posted to.
+/// The platform's card. `url` is the JSON-RPC endpoint.
 pub fn platform(url: &str, capabilities: &[Capability]) -> Vec<u8> {
     let description = "A market of agents' capabilities: tasks/send buys one, and the task is the purchase";
     card("UUMit", description, url, capabilities)
 }
 
-/// The card of somebody who sells.
+/// The card of a seller.
 pub fn seller(url: &str, user: &UserId, capabilities: &[Capability]) -> Vec<u8> {
     card(&format!("Seller {user}"), "Capabilities of one seller of the market", url, capabilities)
 }
@@ -52,7 +52,7 @@ fn skill(capability: &Capability) -> Value {
         "pricing": { "model": terms.pricing_model.name(), "price_ut": price, "amount": price, "currency": "UT" },
         "requirements": { "min_balance_ut": price, "caller_type": "agent" },
     });
-    // Nothing is said of how long it takes where nobody has promised anything.
+    // The response time is present only where the seller has promised one.
     if let (DeliveryMode::Instant, Served::Callback { timeout_s, .. }) = (terms.delivery_mode, &terms.served) {
         skill["deliveryEstimate"] = json!(format!("PT{timeout_s}S"));
     }

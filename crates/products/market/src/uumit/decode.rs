@@ -1,16 +1,16 @@
-//! Params into what a caller wants. Members other clients of the product send along (`id`, `sessionId`, a target agent) are
-//! let pass.
+//! Decodes params into a [`UumitRequest`]. Further members that UUMit's clients send (`id`, `sessionId`, a target
+//! agent) are ignored.
 
 use market_rules::CapabilityId;
 use model::{ContextId, Fault, Json, Kind, Limits};
 use serde_json::value::RawValue;
 
-use super::{Cancel, Request, Send};
+use super::{UumitCancel, UumitRequest, UumitSend};
 use dialects::framing::near;
 use dialects::kit::fields::{optional_id, optional_id_text};
 use dialects::kit::shape::{self, Any, Int, List, Text, shape};
 
-/// More parts than this and a message is passed on as it is.
+/// A message with more parts is passed on unchanged.
 const MAX_PARTS: usize = 1_000;
 
 shape! {
@@ -60,19 +60,19 @@ shape! {
     }
 }
 
-/// Reads a request. A method that does not exist is found out before anybody is asked who they are: see [`is_method`].
-pub fn decode(method: &str, params: Option<&RawValue>, limits: &Limits) -> Result<Request, Fault> {
+/// Decodes a request. Unknown methods are refused before authentication: see [`is_method`].
+pub fn decode(method: &str, params: Option<&RawValue>, limits: &Limits) -> Result<UumitRequest, Fault> {
     let text = params.map_or("{}", RawValue::get);
     match method {
         "tasks/send" => send(text, limits),
-        "tasks/get" => Ok(Request::Get { id: task(text, limits)?.id }),
-        "tasks/cancel" => Ok(Request::Cancel(task(text, limits)?)),
-        "tasks/sendSubscribe" => Ok(Request::Subscribe { id: task(text, limits)?.id }),
+        "tasks/get" => Ok(UumitRequest::Get { id: task(text, limits)?.id }),
+        "tasks/cancel" => Ok(UumitRequest::Cancel(task(text, limits)?)),
+        "tasks/sendSubscribe" => Ok(UumitRequest::Subscribe { id: task(text, limits)?.id }),
         unknown => Err(no_method(unknown)),
     }
 }
 
-/// Whether there is such a method.
+/// Refuses unknown methods.
 pub fn is_method(method: &str) -> Result<(), Fault> {
     if super::METHODS.contains(&method) { Ok(()) } else { Err(no_method(method)) }
 }
@@ -84,7 +84,7 @@ fn no_method(method: &str) -> Fault {
     Fault::new(Kind::MethodNotFound, message)
 }
 
-fn send(text: &str, limits: &Limits) -> Result<Request, Fault> {
+fn send(text: &str, limits: &Limits) -> Result<UumitRequest, Fault> {
     let params: SendParams<'_> = shape::read(text, "params")?;
     let capability = optional_id_text(params.capability, "capability_id", limits)?
         .ok_or_else(|| Fault::params("capability_id", "capability_id is required"))?;
@@ -94,7 +94,7 @@ fn send(text: &str, limits: &Limits) -> Result<Request, Fault> {
         }
         booked => booked.map(|Int(hours)| hours),
     };
-    Ok(Request::Send(Box::new(Send {
+    Ok(UumitRequest::Send(Box::new(UumitSend {
         capability: CapabilityId::from(&*capability.0),
         booked_hours,
         context: optional_id(params.context, "context_id", limits)?.map(|id| ContextId(id.into())),
@@ -105,13 +105,13 @@ fn send(text: &str, limits: &Limits) -> Result<Request, Fault> {
     })))
 }
 
-fn task(text: &str, limits: &Limits) -> Result<Cancel, Fault> {
+fn task(text: &str, limits: &Limits) -> Result<UumitCancel, Fault> {
     let params: TaskParams<'_> = shape::read(text, "params")?;
     let id = optional_id_text(params.id, "id", limits)?.ok_or_else(|| Fault::params("id", "id is required"))?;
-    Ok(Cancel { id: id.0.parse().ok(), idempotency_key: key(params.key, params.metadata, limits)? })
+    Ok(UumitCancel { id: id.0.parse().ok(), idempotency_key: key(params.key, params.metadata, limits)? })
 }
 
-/// Clients of the product put the key into either place.
+/// UUMit's clients send the key in either place.
 fn key(own: Option<Text<'_>>, metadata: Option<Metadata<'_>>, limits: &Limits) -> Result<Option<String>, Fault> {
     let beside = metadata.and_then(|metadata| metadata.own).and_then(|own| own.key);
     optional_id(own.or(beside), "idempotency_key", limits)
@@ -121,7 +121,7 @@ fn opaque(value: Any<'_>) -> Option<Json> {
     value.0.filter(|raw| raw.get() != "null").map(Json::from)
 }
 
-/// What a message says: its text, if it is text and nothing else.
+/// The content of a message: its text if it has only text, else its JSON.
 fn said(message: &Json) -> Json {
     let parts = match serde_json::from_str::<Message<'_>>(message.text()) {
         Ok(Message { parts: Some(List(parts)) }) if !parts.is_empty() => parts,

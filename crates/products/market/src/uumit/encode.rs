@@ -1,5 +1,5 @@
-//! A purchase as the product shows it: a task whose status is a bare word, with five facts beside it and, once it is
-//! settled, a summary and its files.
+//! Encodes a purchase as a task of UUMit: the status is a plain string with five members beside it and, once settled, a
+//! summary and the files.
 
 use market_rules::Transaction;
 use market_rules::autonomy::Confirmation;
@@ -11,10 +11,10 @@ use dialects::framing::json::Writer;
 use dialects::framing::jsonrpc::{self, Id};
 use dialects::framing::sse;
 
-/// The end of a subscription that has no end: the reader asks again.
+/// The last event of a subscription whose window has ended; the client subscribes again.
 pub const HEARTBEAT: &[u8] = b"event: heartbeat\ndata: {\"ok\": true}\n\n";
 
-/// The word for a state. The product knows neither a rejection nor a login on the way.
+/// The name of a state. UUMit has no names for rejected and auth-required.
 pub fn status(state: State) -> &'static str {
     match state {
         State::Submitted => "submitted",
@@ -55,7 +55,7 @@ pub fn task_frame(out: &mut Vec<u8>, id: &Id<'_>, row: &Transaction) {
     sse::write_frame(out, None::<EventId>, Some("task"), &[&got(id, row)]);
 }
 
-/// The last event of a subscription that cannot be, or cannot go on.
+/// The error event that ends a subscription.
 pub fn error_frame(out: &mut Vec<u8>, id: &Id<'_>, error: &Error) {
     sse::write_frame(out, None::<EventId>, Some("error"), &[&error.encode(id)]);
 }
@@ -115,7 +115,7 @@ pub fn confirmation(w: &mut Writer, record: &Confirmation) {
     w.end_object();
 }
 
-/// A time as the product writes it, in whole seconds: `2026-04-09T08:00:00Z`.
+/// A time in UUMit's form, in whole seconds: `2026-04-09T08:00:00Z`.
 fn seconds(w: &mut Writer, time: Time) {
     let text = time.to_string();
     let whole = text.split_once('.').map(|(whole, _)| format!("{whole}Z"));
@@ -145,7 +145,7 @@ fn summary(w: &mut Writer, row: &Transaction) {
     w.end_object();
 }
 
-/// A file that was delivered, by the ids it is fetched with.
+/// A delivered file, by the ids for its download.
 pub fn deliverable(w: &mut Writer, file: &Deliverable) {
     w.begin_object();
     w.key("deliverable_id").string(&file.deliverable_id);

@@ -1,25 +1,23 @@
-//! UUMit's JSON-RPC endpoint: purchases as tasks, at `/uumit/a2a` and, where a request shows that it is one of these, at
-//! `/a2a`.
+//! UUMit's JSON-RPC endpoint: purchases as tasks, at `/uumit/a2a` and, for requests that are recognised as the
+//! market's, at `/a2a`.
 //!
-//! The wire is [`crate::uumit`]'s and the rules are the market's; here is who asks, what is asked of the market, and
-//! what the answer looks like. Whoever closes a subscription changes nothing.
+//! This module authenticates the caller, calls the market and builds the HTTP response; [`crate::uumit`] has the wire
+//! format. Closing a subscription does not affect the purchase.
 
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::service::{
-    Credentials, Error as Refused, Filter, MarketEntity as What, NotKnown, Once, OrderRequest as Wish, Paging,
-};
+use crate::service::{Credentials, Error as ServiceError, Filter, MarketEntity, NotKnown, Once, OrderRequest, Paging};
 use crate::uumit::errors::{Error, Line};
-use crate::uumit::{self, Cancel, Request, Send, card, decode, encode};
+use crate::uumit::{self, UumitCancel, UumitRequest, UumitSend, card, decode, encode};
 use bytes::Bytes;
 use dialects::framing::jsonrpc::{self, Id, OwnedId, Unreadable};
 use dialects::framing::scan;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, StatusCode, request};
 use market_rules::TransactionId;
-use market_rules::transaction::Action;
+use market_rules::transaction::TransactionAction;
 use model::{Fault, Kind};
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
@@ -28,7 +26,7 @@ use tokio::time::error::Elapsed;
 use gateway::front::{A2A_DIALECT, RequestLog};
 
 use crate::PLATFORM_USER;
-use crate::{MarketService, Uumit};
+use crate::{MarketService, MarketSettings};
 use gateway::Server;
 use web::body::{Response, ResponseBody};
 use web::concurrency::ConcurrencyPermit;
@@ -37,7 +35,7 @@ use web::headers::idempotency_key;
 use web::response;
 use web::sse::{EventSource, EventStream, Flow, as_events};
 
-/// So many capabilities at most are skills of the platform's card.
+/// Maximum number of skills on the platform's card.
 const SKILLS: u32 = 100;
 
 pub(crate) async fn answer(
@@ -53,9 +51,9 @@ pub(crate) async fn answer(
     let refuse = |fault: &Fault, id: &Id<'_>, log: &mut RequestLog| {
         log.dialect = uumit::NAME;
         log.fault(fault);
-        // It is about no purchase yet, so no code of the operator's is needed.
+        // No purchase is involved yet, so the configured code does not apply.
         let mut response = respond(&Error::of_fault(fault, Line::InvalidParams.code()), id);
-        // A body that never came whole is HTTP's own trouble.
+        // An incomplete body is an HTTP error.
         if fault.kind == Kind::InvalidRequest && fault.cause.is_some() {
             *response.status_mut() = StatusCode::BAD_REQUEST;
         }
@@ -68,14 +66,14 @@ pub(crate) async fn answer(
             return refuse(&fault, &id, log);
         }
     };
-    // It is text: the scan has seen to that.
+    // The scan has checked that the body is UTF-8.
     match jsonrpc::read(std::str::from_utf8(&body).unwrap_or_default()) {
         Ok(request) => answer_to(server, head, &request, log).await,
         Err(Unreadable { id, fault, .. }) => refuse(&fault, &id, log),
     }
 }
 
-/// The answer to a request that was read already.
+/// Answers a parsed request.
 pub(crate) async fn answer_to(
     server: &Arc<Server>,
     head: &request::Parts,
@@ -95,7 +93,7 @@ pub(crate) async fn answer_to(
             respond(&error, &request.id)
         }
     };
-    // Nobody waits for it; what HTTP has to say is said all the same.
+    // A notification gets no body, but the HTTP status of an error.
     if request.is_notification {
         *response.body_mut() = ResponseBody::empty();
         response.headers_mut().remove(CONTENT_TYPE);
@@ -108,7 +106,7 @@ pub(crate) async fn answer_to(
 
 async fn call(
     server: &Arc<Server>,
-    uumit: &Uumit,
+    uumit: &MarketSettings,
     head: &request::Parts,
     request: &jsonrpc::RpcRequest<'_>,
     log: &mut RequestLog,
@@ -119,36 +117,36 @@ async fn call(
     };
     decode::is_method(&request.method).map_err(|fault| fail(&fault, log))?;
     let caller = who(server, uumit, &head.headers, log).await?;
-    // Here the market's own pace is asked for, before anything is decoded: `market_rules::pace`.
+    // The market's request rate does not apply here; it counts REST requests only.
     let limits = server.engine.limits();
     let wanted = decode::decode(&request.method, request.params, limits).map_err(|fault| fail(&fault, log))?;
     log.operation = wanted.name();
     let (market, id) = (&uumit.market, &request.id);
-    let refuse = |refused: Refused, log: &mut RequestLog| error_of(uumit, &refused, log);
+    let refuse = |refused: ServiceError, log: &mut RequestLog| error_of(uumit, &refused, log);
     match wanted {
-        Request::Send(send) => {
+        UumitRequest::Send(send) => {
             let once = once(&head.headers, limits.id_bytes, &send.idempotency_key, print_of(&send));
             let once = once.map_err(|fault| fail(&fault, log))?;
             let row = market.order(&caller, wish(*send), once).await.map_err(|refused| refuse(refused, log))?;
             Ok(json(encode::sent(id, &row)))
         }
-        Request::Get { id: None } => Err(Error::no_task()),
-        Request::Get { id: Some(transaction) } => {
+        UumitRequest::Get { id: None } => Err(Error::no_task()),
+        UumitRequest::Get { id: Some(transaction) } => {
             let row = market.transaction(&caller.actor(), transaction).await.map_err(|refused| refuse(refused, log))?;
             Ok(json(encode::got(id, &row)))
         }
-        Request::Cancel(Cancel { id: None, .. }) => Err(Error::no_task()),
-        Request::Cancel(Cancel { id: Some(transaction), idempotency_key }) => {
+        UumitRequest::Cancel(UumitCancel { id: None, .. }) => Err(Error::no_task()),
+        UumitRequest::Cancel(UumitCancel { id: Some(transaction), idempotency_key }) => {
             let print = print(&[b"cancel", transaction.to_string().as_bytes()]);
             let once =
                 once(&head.headers, limits.id_bytes, &idempotency_key, print).map_err(|fault| fail(&fault, log))?;
             let once = once.map(|once| (&caller, once));
-            let row = market.act(&caller.actor(), transaction, Action::Cancel, once).await;
+            let row = market.act(&caller.actor(), transaction, TransactionAction::Cancel, once).await;
             Ok(json(encode::canceled(id, &row.map_err(|refused| refuse(refused, log))?)))
         }
-        // Nobody would hear anything.
-        Request::Subscribe { .. } if request.is_notification => Ok(json(Vec::new())),
-        Request::Subscribe { id: transaction } => {
+        // A notification has no response to stream.
+        UumitRequest::Subscribe { .. } if request.is_notification => Ok(json(Vec::new())),
+        UumitRequest::Subscribe { id: transaction } => {
             let guest = guest(&caller);
             let throttle = server.throttle.as_ref();
             let seat = throttle.map(|throttle| throttle.stream(&guest, log.address)).transpose();
@@ -167,13 +165,13 @@ async fn call(
     }
 }
 
-/// Who is calling: by a key with its user, or by a token; within the limits of calls.
+/// Authenticates the caller by a key with its user, or by a token, and applies the limits of calls.
 async fn who(
     server: &Server,
-    uumit: &Uumit,
+    uumit: &MarketSettings,
     headers: &HeaderMap,
     log: &mut RequestLog,
-) -> Result<crate::service::Caller, Error> {
+) -> Result<crate::service::MarketCaller, Error> {
     let throttle = server.throttle.as_ref();
     let fail = |fault: Fault, log: &mut RequestLog| {
         log.fault(&fault);
@@ -182,7 +180,7 @@ async fn who(
     let caller = match uumit.market.who(credentials(headers)).await {
         Ok(caller) => caller,
         Err(refused) => {
-            let guessed = matches!(refused, Refused::Who(NotKnown::Key | NotKnown::NotLinked | NotKnown::Token));
+            let guessed = matches!(refused, ServiceError::Who(NotKnown::Key | NotKnown::NotLinked | NotKnown::Token));
             if let (Some(throttle), true) = (throttle, guessed) {
                 throttle.failed(log.address).map_err(|fault| fail(fault, log))?;
             }
@@ -196,7 +194,7 @@ async fn who(
     Ok(caller)
 }
 
-/// Credentials in the headers. A value that is not text is an unknown one.
+/// Credentials in the headers. A value that is not text counts as an unknown credential.
 pub(crate) fn credentials(headers: &HeaderMap) -> Credentials<'_> {
     let api_key = credentials::api_key(headers).map(|key| key.unwrap_or_default());
     let user = web::headers::text(headers, &PLATFORM_USER).map(|user| user.unwrap_or_default());
@@ -205,7 +203,7 @@ pub(crate) fn credentials(headers: &HeaderMap) -> Credentials<'_> {
 }
 
 /// A caller of the market, as limits count callers.
-pub(crate) fn guest(caller: &crate::service::Caller) -> model::Caller {
+pub(crate) fn guest(caller: &crate::service::MarketCaller) -> model::Caller {
     model::Caller {
         tenant: caller.tenant.clone(),
         name: caller.user.0.clone(),
@@ -214,8 +212,8 @@ pub(crate) fn guest(caller: &crate::service::Caller) -> model::Caller {
     }
 }
 
-fn wish(send: Send) -> Wish {
-    Wish {
+fn wish(send: UumitSend) -> OrderRequest {
+    OrderRequest {
         capability: send.capability,
         booked_hours: send.booked_hours,
         context: send.context,
@@ -225,7 +223,7 @@ fn wish(send: Send) -> Wish {
     }
 }
 
-/// The key a request is known again by, wherever it stands.
+/// The idempotency key, from the params or the header.
 fn once(headers: &HeaderMap, most: usize, said: &Option<String>, print: [u8; 32]) -> Result<Option<Once>, Fault> {
     let header = idempotency_key(headers).map(|key| key.unwrap_or_default().to_owned());
     let Some(key) = said.clone().or(header) else { return Ok(None) };
@@ -236,9 +234,9 @@ fn once(headers: &HeaderMap, most: usize, said: &Option<String>, print: [u8; 32]
     Ok(Some(Once { key, print }))
 }
 
-/// What makes two orders the same: all but the key.
-fn print_of(send: &Send) -> [u8; 32] {
-    let Send { capability, booked_hours, context, demand, idempotency_key: _, input, confirm_token } = send;
+/// The fingerprint of an order: all members except the idempotency key.
+fn print_of(send: &UumitSend) -> [u8; 32] {
+    let UumitSend { capability, booked_hours, context, demand, idempotency_key: _, input, confirm_token } = send;
     let hours = booked_hours.map(|hours| hours.to_string());
     let said = |text: Option<&str>| text.map_or_else(|| "-".to_owned(), |text| format!("+{text}"));
     let members = [
@@ -253,7 +251,7 @@ fn print_of(send: &Send) -> [u8; 32] {
     print(&parts)
 }
 
-/// Each goes in with its length: no two requests read alike.
+/// Each part is prefixed with its length, so that two different requests never have the same bytes.
 fn print(parts: &[&[u8]]) -> [u8; 32] {
     let mut hash = Sha256::new();
     for part in parts {
@@ -263,23 +261,30 @@ fn print(parts: &[&[u8]]) -> [u8; 32] {
     hash.finalize().into()
 }
 
-fn error_of(uumit: &Uumit, refused: &Refused, log: &mut RequestLog) -> Error {
+fn error_of(uumit: &MarketSettings, refused: &ServiceError, log: &mut RequestLog) -> Error {
     let said = |line| Error::new(line, refused.to_string());
     match refused {
-        Refused::Rule(rule) => Error::of_refusal(rule, uumit.invalid_state_code, uumit.market.now()),
-        Refused::Unknown(What::Transaction) => Error::no_task(),
-        Refused::Unknown(What::Capability | What::Demand | What::External | What::User | What::Device | What::File)
-        | Refused::Capability(_)
-        | Refused::Demand(_)
-        | Refused::Fields(_)
-        | Refused::Taken(_) => said(Line::InvalidParams),
-        Refused::Who(_) => said(Line::Authentication),
-        Refused::KeyReused => said(Line::InvalidParams).typed("idempotency_conflict"),
-        Refused::TooFast { retry_after_s } => {
+        ServiceError::Rule(rule) => Error::of_refusal(rule, uumit.invalid_state_code, uumit.market.now()),
+        ServiceError::Unknown(MarketEntity::Transaction) => Error::no_task(),
+        ServiceError::Unknown(
+            MarketEntity::Capability
+            | MarketEntity::Demand
+            | MarketEntity::External
+            | MarketEntity::User
+            | MarketEntity::Device
+            | MarketEntity::File,
+        )
+        | ServiceError::Capability(_)
+        | ServiceError::Demand(_)
+        | ServiceError::Fields(_)
+        | ServiceError::Taken(_) => said(Line::InvalidParams),
+        ServiceError::Who(_) => said(Line::Authentication),
+        ServiceError::KeyReused => said(Line::InvalidParams).typed("idempotency_conflict"),
+        ServiceError::TooFast { retry_after_s } => {
             Error::too_often(refused.to_string(), u32::try_from(*retry_after_s).unwrap_or(u32::MAX))
         }
-        Refused::NotServed(_) => said(Line::Internal),
-        Refused::Fault(fault) => {
+        ServiceError::NotServed(_) => said(Line::Internal),
+        ServiceError::Fault(fault) => {
             log.fault(fault);
             Error::of_fault(fault, uumit.invalid_state_code)
         }
@@ -287,32 +292,32 @@ fn error_of(uumit: &Uumit, refused: &Refused, log: &mut RequestLog) -> Error {
 }
 
 async fn subscribe(
-    uumit: &Uumit,
-    caller: &crate::service::Caller,
+    uumit: &MarketSettings,
+    caller: &crate::service::MarketCaller,
     transaction: Option<TransactionId>,
-) -> Result<crate::service::PurchaseFeed, Refused> {
-    let id = transaction.ok_or(Refused::Unknown(What::Transaction))?;
+) -> Result<crate::service::PurchaseFeed, ServiceError> {
+    let id = transaction.ok_or(ServiceError::Unknown(MarketEntity::Transaction))?;
     uumit.market.follow(&caller.actor(), id).await
 }
 
-/// A subscription as it is served: until the purchase has ended, or the window has.
+/// The event stream of a subscription, until the purchase or the window ends.
 struct Feed {
     follow: crate::service::PurchaseFeed,
     id: OwnedId,
     invalid_state: i32,
-    /// When the window ends.
+    /// The end of the window.
     until: Instant,
     begun: bool,
-    /// The newest frame: a step that the product has no word for would show the same once more.
+    /// The newest frame. A step that UUMit's states do not show would repeat it.
     shown: Vec<u8>,
 }
 
 impl EventSource for Feed {
     /// `Elapsed` is the end of the window, `None` the end of the subscription.
-    type Item = Result<Option<Result<market_rules::Transaction, Refused>>, Elapsed>;
+    type Item = Result<Option<Result<market_rules::Transaction, ServiceError>>, Elapsed>;
 
     async fn next(&mut self) -> Option<Self::Item> {
-        // However short the window is, the first state is sent.
+        // The first state is sent, however short the window is.
         let next = match self.begun {
             false => Ok(self.follow.next().await),
             true => tokio::time::timeout_at(self.until, self.follow.next()).await,
@@ -336,7 +341,7 @@ impl EventSource for Feed {
 impl Feed {
     fn write_frame(
         &self,
-        next: Result<Option<Result<market_rules::Transaction, Refused>>, Elapsed>,
+        next: Result<Option<Result<market_rules::Transaction, ServiceError>>, Elapsed>,
         frame: &mut Vec<u8>,
     ) -> Flow {
         match next {
@@ -347,13 +352,13 @@ impl Feed {
             Ok(Some(Err(refused))) => {
                 tracing::warn!("a subscription failed: {refused}");
                 let error = match &refused {
-                    Refused::Fault(fault) => Error::of_fault(fault, self.invalid_state),
+                    ServiceError::Fault(fault) => Error::of_fault(fault, self.invalid_state),
                     refused => Error::new(Line::Internal, refused.to_string()),
                 };
                 encode::error_frame(frame, &self.id, &error);
                 Flow::Ends
             }
-            // The window has ended, or the server is about to: the purchase goes on.
+            // The window has ended, or the server stops; the purchase goes on.
             Ok(None) | Err(_) => {
                 frame.extend_from_slice(encode::HEARTBEAT);
                 Flow::Ends
@@ -364,7 +369,7 @@ impl Feed {
 
 fn follow_up(
     server: &Server,
-    uumit: &Uumit,
+    uumit: &MarketSettings,
     follow: crate::service::PurchaseFeed,
     id: OwnedId,
     seat: Option<ConcurrencyPermit>,
@@ -380,7 +385,7 @@ fn follow_up(
     sign(EventStream::new(feed, server.metrics.streams.clone()).permits([seat, None]).respond())
 }
 
-/// Only what the product tells inside a stream.
+/// An error that UUMit reports inside the stream.
 fn refused_in_stream(error: &Error, id: &Id<'_>) -> Response {
     let mut piece = Vec::new();
     encode::error_frame(&mut piece, id, error);
@@ -405,7 +410,7 @@ fn sign(mut response: Response) -> Response {
     response
 }
 
-/// The platform's card: what is for sale, the newest first.
+/// The platform's card, with the newest capabilities on the market.
 pub(crate) async fn card(server: &Arc<Server>, head: &request::Parts, log: &mut RequestLog) -> Response {
     log.operation = "card";
     log.dialect = uumit::NAME;
@@ -430,7 +435,7 @@ pub(crate) async fn card(server: &Arc<Server>, head: &request::Parts, log: &mut 
     }
 }
 
-/// Where cards say that JSON-RPC is posted to: the address that nobody shares.
+/// The JSON-RPC address in cards: the one that the market does not share.
 pub(super) fn endpoint(server: &Server, head: &request::Parts) -> String {
     format!("{}/uumit/a2a", server.cards.base_url(&server.settings, head))
 }

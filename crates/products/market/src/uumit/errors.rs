@@ -1,8 +1,7 @@
-//! The product's table of errors, and what of ours has which line in it.
+//! UUMit's table of errors, and the lines that errors of the market have in it.
 //!
-//! Code and message are the product's; what is wrong in this very case stands in `data.detail`, and where a program has to
-//! tell cases of one code apart, in `data.error_type`. Answers are HTTP 200, but for what only HTTP can tell: come again
-//! later, and too large.
+//! Code and message are UUMit's. `data.detail` describes the case, and `data.error_type` distinguishes cases of one
+//! code for programs. The HTTP status is 200, except for rate limits and bodies that are too large.
 
 use market_rules::Error as Refusal;
 use market_rules::transaction::Status;
@@ -21,9 +20,9 @@ pub enum Line {
     TaskNotFound,
     InsufficientBalance,
     PermissionDenied,
-    /// What a task that is not there is inside an event stream.
+    /// An unknown task inside an event stream.
     NotFoundInStream,
-    /// HTTP says it, too.
+    /// Has an HTTP status of its own.
     RateLimited,
 }
 
@@ -54,7 +53,7 @@ impl Line {
             Line::InsufficientBalance => -32002,
             Line::PermissionDenied => -32003,
             Line::NotFoundInStream => -32004,
-            // The product's table has none: the code that the generations of A2A have here.
+            // UUMit's table has no code for this; A2A's code is used.
             Line::RateLimited => -32049,
         }
     }
@@ -74,7 +73,7 @@ impl Line {
         }
     }
 
-    /// When it is told, in a few words.
+    /// A short description of the cases, for the documentation.
     pub fn when(self) -> &'static str {
         match self {
             Line::Parse => "the body is not JSON, or not text",
@@ -94,15 +93,15 @@ impl Line {
     }
 }
 
-/// An error as it is told.
+/// An error response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     pub line: Line,
-    /// Another code than the line's own, where the operator wants one.
+    /// A configured code that replaces the line's own.
     pub code: Option<i32>,
     pub detail: Option<String>,
     pub error_type: Option<&'static str>,
-    /// Where the purchase stands, where that is the reason.
+    /// The status of the purchase, if it is the reason.
     pub status: Option<Status>,
     pub http: u16,
     pub retry_after_s: Option<u32>,
@@ -126,18 +125,18 @@ impl Error {
         Error { error_type: Some(error_type), ..self }
     }
 
-    /// Asked for too much at once: HTTP has a status for it.
+    /// A rate limit, which has an HTTP status.
     pub fn too_often(detail: impl Into<String>, retry_after_s: u32) -> Error {
         let retry_after_s = Some(retry_after_s.max(1));
         Error { http: 429, retry_after_s, ..Error::new(Line::RateLimited, detail).typed("rate_limited") }
     }
 
-    /// A purchase that is not there.
+    /// An unknown purchase.
     pub fn no_task() -> Error {
         Error::new(Line::TaskNotFound, "there is no such transaction").typed("not_found")
     }
 
-    /// What a rule of the market says. `invalid_state` is the code of what comes too late or too early; the product's
+    /// The error of a violated rule. `invalid_state` is the code of a step that the status does not permit; UUMit's
     /// table has none for it.
     pub fn of_refusal(refusal: &Refusal, invalid_state: i32, now: Time) -> Error {
         let said = |line| Error::new(line, refusal.to_string());
@@ -162,7 +161,7 @@ impl Error {
         }
     }
 
-    /// What a fault is here. `invalid_state` as in [`Error::of_refusal`].
+    /// The error of a fault. `invalid_state` as in [`Error::of_refusal`].
     pub fn of_fault(fault: &Fault, invalid_state: i32) -> Error {
         let said = |line| Error::new(line, fault.message.clone());
         let told = match fault.kind {
@@ -192,7 +191,7 @@ impl Error {
         Error { retry_after_s: told.retry_after_s.or(fault.retry_after_s), ..told }
     }
 
-    /// The same, where it is told in the stream of a subscription; `None` for what is no matter of the stream.
+    /// The error as an event of a subscription; `None` for errors that are HTTP responses.
     pub fn in_stream(&self) -> Option<Error> {
         let line = match self.line {
             Line::TaskNotFound | Line::NotFoundInStream => Line::NotFoundInStream,
@@ -206,7 +205,7 @@ impl Error {
             | Line::InsufficientBalance
             | Line::RateLimited => return None,
         };
-        // The product's own frames say no more than this.
+        // UUMit's own frames have only these members.
         Some(Error { line, detail: None, ..self.clone() })
     }
 
@@ -214,7 +213,7 @@ impl Error {
         self.code.unwrap_or_else(|| self.line.code())
     }
 
-    /// What the log says.
+    /// The text for the log.
     pub fn told(&self) -> &str {
         self.detail.as_deref().unwrap_or_else(|| self.line.message())
     }

@@ -1,10 +1,10 @@
-//! UUMit's JSON-RPC, where a task is a purchase: `tasks/send` buys a capability, and everything after it is about that
-//! purchase. The rules are those of the crate [`market`]; here is only how they read on the wire.
+//! UUMit's JSON-RPC dialect, where a task is a purchase: `tasks/send` buys a capability, and the other methods refer to
+//! that purchase. This module has the wire format; the rules are in the crate [`market_rules`].
 //!
-//! * [`decode`] reads the four methods there are.
-//! * [`encode`] writes a purchase as a task, with its status as a bare word, and the frames of a subscription.
-//! * [`errors`] is the product's table of errors.
-//! * [`card`] is the platform's card, and a seller's.
+//! * [`decode`] reads requests of the four methods.
+//! * [`encode`] writes a purchase as a task, and the frames of a subscription.
+//! * [`errors`] is UUMit's table of errors.
+//! * [`card`] writes the cards of the platform and of sellers.
 
 pub mod card;
 pub mod decode;
@@ -17,47 +17,47 @@ use model::{ContextId, Json};
 
 pub const NAME: &str = "uumit";
 
-/// All there are.
+/// All methods.
 pub const METHODS: [&str; 4] = ["tasks/send", "tasks/get", "tasks/cancel", "tasks/sendSubscribe"];
 
-/// What a caller wants.
+/// A decoded request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Request {
-    Send(Box<Send>),
+pub enum UumitRequest {
+    Send(Box<UumitSend>),
     Get { id: Option<TransactionId> },
-    Cancel(Cancel),
+    Cancel(UumitCancel),
     Subscribe { id: Option<TransactionId> },
 }
 
-/// A purchase.
+/// An order: the params of `tasks/send`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Send {
+pub struct UumitSend {
     pub capability: CapabilityId,
     pub booked_hours: Option<i64>,
     pub context: Option<ContextId>,
     pub demand: Option<String>,
     pub idempotency_key: Option<String>,
-    /// What the seller is told: the text of a message as a JSON string, anything else as it came.
+    /// The seller's input: the text of a message as a JSON string, other input unchanged.
     pub input: Option<Json>,
-    /// A person's yes.
+    /// A confirmation token.
     pub confirm_token: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cancel {
-    /// `None` for a text that is no id of ours: there is no such purchase, and that is what is said.
+pub struct UumitCancel {
+    /// `None` for a malformed id, which is reported as an unknown purchase.
     pub id: Option<TransactionId>,
     pub idempotency_key: Option<String>,
 }
 
-impl Request {
-    /// The word for it in logs and metrics.
+impl UumitRequest {
+    /// The name in logs and metrics.
     pub fn name(&self) -> &'static str {
         match self {
-            Request::Send(_) => "send",
-            Request::Get { .. } => "get",
-            Request::Cancel(_) => "cancel",
-            Request::Subscribe { .. } => "subscribe",
+            UumitRequest::Send(_) => "send",
+            UumitRequest::Get { .. } => "get",
+            UumitRequest::Cancel(_) => "cancel",
+            UumitRequest::Subscribe { .. } => "subscribe",
         }
     }
 }

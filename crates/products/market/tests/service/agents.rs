@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use futures_util::stream::{self, StreamExt as _};
-use market::service::Config;
+use market::service::MarketConfig;
 use market_rules::capability::Served;
-use market_rules::transaction::{Action, Status};
+use market_rules::transaction::{Status, TransactionAction};
 use model::ports::agent::{AgentEvent, ArtifactChunk, EndState, Restart, Turn};
 use model::{Content, Json, Part, State};
 use parking_lot::Mutex;
@@ -25,7 +25,7 @@ fn piece(key: &str, name: Option<&str>, parts: Vec<Part>) -> AgentEvent {
     })
 }
 
-/// Does what it is told in words.
+/// An agent that follows the instructions of its message.
 fn worker(seen: &Seen) -> Arc<dyn model::ports::agent::Agent> {
     let seen = seen.clone();
     acting("worker", Restart::Fail, move |turn: Turn| {
@@ -62,7 +62,7 @@ fn worker(seen: &Seen) -> Arc<dyn model::ports::agent::Agent> {
 }
 
 async fn fair(house: &mut crate::common::House, seen: &Seen) -> (Fair, market_rules::CapabilityId) {
-    let fair = house.fair(vec![worker(seen), echo()], Config::default()).await;
+    let fair = house.fair(vec![worker(seen), echo()], MarketConfig::default()).await;
     let ocr = fair.sells("s", "ocr", offer(Served::Agent("worker".into()))).await;
     fair.has("b", 10_000).await;
     (fair, ocr)
@@ -74,7 +74,7 @@ async fn what_an_agent_makes_is_what_is_delivered() {
         let seen = Seen::default();
         let (fair, ocr) = fair(&mut house, &seen).await;
         let row = fair.order_with("b", &ocr, &json!({"text": "read it", "page": 2})).await;
-        fair.act("b", row.id, Action::Freeze).await.unwrap();
+        fair.act("b", row.id, TransactionAction::Freeze).await.unwrap();
         let row = fair.comes_to(row.id, Status::Delivered).await;
         assert_eq!(
             row.result.unwrap().to_value(),
@@ -89,7 +89,7 @@ async fn what_an_agent_makes_is_what_is_delivered() {
                 ],
             })
         );
-        fair.act("b", row.id, Action::Confirm).await.unwrap();
+        fair.act("b", row.id, TransactionAction::Confirm).await.unwrap();
         assert_eq!((balance(&fair, "s").await, frozen(&fair, "b").await), (10_800, 0));
         // The agent's input, once.
         let seen = seen.lock().clone();
@@ -115,11 +115,11 @@ async fn what_an_agent_makes_is_what_is_delivered() {
 #[tokio::test]
 async fn an_echo_can_be_sold() {
     on_both_stores(async |mut house| {
-        let fair = house.fair(vec![echo()], Config::default()).await;
+        let fair = house.fair(vec![echo()], MarketConfig::default()).await;
         let said = fair.sells("s", "echo", offer(Served::Agent("echo".into()))).await;
         fair.has("b", 10_000).await;
         let row = fair.order_with("b", &said, &json!("say this")).await;
-        fair.act("b", row.id, Action::Freeze).await.unwrap();
+        fair.act("b", row.id, TransactionAction::Freeze).await.unwrap();
         let row = fair.comes_to(row.id, Status::Delivered).await;
         let result = row.result.unwrap().to_value();
         assert!(result["text"].as_str().unwrap().contains("say this"), "{result}");
@@ -133,7 +133,7 @@ async fn files_are_deliverables_and_words_alone_are_a_result() {
         let seen = Seen::default();
         let (fair, ocr) = fair(&mut house, &seen).await;
         let files = fair.order_with("b", &ocr, &json!("files")).await;
-        fair.act("b", files.id, Action::Freeze).await.unwrap();
+        fair.act("b", files.id, TransactionAction::Freeze).await.unwrap();
         let row = fair.comes_to(files.id, Status::Delivered).await;
         let names: Vec<_> = row.deliverables.iter().map(|file| &*file.file_name).collect();
         assert_eq!(names, ["a.pdf", "file-2"]);
@@ -145,7 +145,7 @@ async fn files_are_deliverables_and_words_alone_are_a_result() {
         assert_eq!(parts[1]["access_id"], *row.deliverables[0].access_id);
 
         let words = fair.order_with("b", &ocr, &json!({"prompt": "say"})).await;
-        fair.act("b", words.id, Action::Freeze).await.unwrap();
+        fair.act("b", words.id, TransactionAction::Freeze).await.unwrap();
         let row = fair.comes_to(words.id, Status::Delivered).await;
         assert_eq!(row.result.unwrap().to_value(), json!({"text": "only words", "artifacts": []}));
     })
@@ -164,18 +164,18 @@ async fn what_an_agent_does_not_do_is_paid_back() {
             ("much", "the agent's result is too large to be delivered: it may have 262144 bytes"),
         ] {
             let row = fair.order_with("b", &ocr, &json!(input)).await;
-            fair.act("b", row.id, Action::Freeze).await.unwrap();
+            fair.act("b", row.id, TransactionAction::Freeze).await.unwrap();
             let row = fair.comes_to(row.id, Status::Failed).await;
             assert_eq!(row.reason.as_deref(), Some(reason));
             assert_eq!((balance(&fair, "b").await, frozen(&fair, "b").await), (1_000_000, 0));
         }
-        // An agent that was taken away.
+        // An agent that was removed.
         let gone = fair.sells("s", "gone", offer(Served::Agent("nobody".into()))).await;
         let row = fair.order("b", &gone).await.unwrap();
-        fair.act("b", row.id, Action::Freeze).await.unwrap();
+        fair.act("b", row.id, TransactionAction::Freeze).await.unwrap();
         let row = fair.comes_to(row.id, Status::Failed).await;
         assert_eq!(row.reason.as_deref(), Some("the agent nobody that serves this is no longer here"));
-        // The agent's question does not wait for ever.
+        // A turn that asks for input fails the purchase.
         until(async || {
             let states = fair.engine().health().await.unwrap().states;
             !states.iter().any(|(state, count)| *state == State::InputRequired && *count > 0)
@@ -186,17 +186,20 @@ async fn what_an_agent_does_not_do_is_paid_back() {
     .await;
 }
 
-/// It ends otherwise while its agent is at work: the agent is stopped.
+/// The purchase ends while its agent works: the agent is stopped.
 #[tokio::test]
 async fn an_agent_whose_purchase_is_over_is_stopped() {
     on_both_stores(async |mut house| {
         let seen = Seen::default();
         let (fair, ocr) = fair(&mut house, &seen).await;
         let row = fair.order_with("b", &ocr, &json!("hang")).await;
-        fair.act("b", row.id, Action::Freeze).await.unwrap();
+        fair.act("b", row.id, TransactionAction::Freeze).await.unwrap();
         until(async || seen.lock().len() == 1).await;
         assert_eq!(fair.row(row.id).await.status, Status::Accepted);
-        fair.market.act(&market_rules::Actor::Platform, row.id, Action::Fail { reason: None }, None).await.unwrap();
+        fair.market
+            .act(&market_rules::Actor::Platform, row.id, TransactionAction::Fail { reason: None }, None)
+            .await
+            .unwrap();
         until(async || {
             let states = fair.engine().health().await.unwrap().states;
             states.iter().any(|(state, count)| *state == State::Canceled && *count == 1)

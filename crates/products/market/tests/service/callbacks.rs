@@ -1,16 +1,16 @@
 //! Purchases that a seller's endpoint serves.
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
-use market::service::Config;
+use market::service::MarketConfig;
 use market_rules::capability::Served;
-use market_rules::transaction::{Action, Status};
+use market_rules::transaction::{Status, TransactionAction};
 use serde_json::{Value, json};
 use sha2::Sha256;
 
 use crate::common::{House, Phone, Post, adds_up, balance, deliver, frozen, offer, on_both_stores, until};
 
-fn config() -> Config {
-    let mut config = Config { callback_secret: Some("shh".into()), ..Config::default() };
+fn config() -> MarketConfig {
+    let mut config = MarketConfig { callback_secret: Some("shh".into()), ..MarketConfig::default() };
     config.capabilities.private_callbacks = true;
     config
 }
@@ -33,7 +33,7 @@ async fn an_endpoint_is_called_with_a_signature_until_it_answers() {
         let ocr = fair.sells("s", "ocr", offer(served(&post.url))).await;
         fair.has("b", 1_000).await;
         let row = fair.order_with("b", &ocr, &json!({"file": "a.pdf"})).await;
-        fair.act("b", row.id, Action::Freeze).await.unwrap();
+        fair.act("b", row.id, TransactionAction::Freeze).await.unwrap();
         let row = fair.comes_to(row.id, Status::Delivered).await;
         assert_eq!(row.result.unwrap().to_value(), json!({"total": 7}));
         let got = post.got.lock().clone();
@@ -52,7 +52,7 @@ async fn an_endpoint_is_called_with_a_signature_until_it_answers() {
             assert!(body.get("event_type").is_none());
         }
         assert_eq!(header(&got[0].0, "x-uuagent-request-id"), header(&got[1].0, "x-uuagent-request-id"));
-        fair.act("b", row.id, Action::Confirm).await.unwrap();
+        fair.act("b", row.id, TransactionAction::Confirm).await.unwrap();
         // Nothing is left of the attempts.
         until(async || {
             let kept = fair.engine().store().record("market/calls".into(), row.id.to_string().into()).await;
@@ -80,7 +80,7 @@ async fn an_endpoint_that_says_no_is_believed() {
             let post = Post::open(vec![(status, body.to_string())]).await;
             let ocr = fair.sells("s", &format!("ocr{n}"), offer(served(&post.url))).await;
             let row = fair.order("b", &ocr).await.unwrap();
-            fair.act("b", row.id, Action::Freeze).await.unwrap();
+            fair.act("b", row.id, TransactionAction::Freeze).await.unwrap();
             let row = fair.comes_to(row.id, Status::Failed).await;
             assert_eq!(row.reason.as_deref(), Some(reason));
             assert_eq!(post.got.lock().len(), 1);
@@ -91,15 +91,15 @@ async fn an_endpoint_that_says_no_is_believed() {
     .await;
 }
 
-/// Without the operator's leave nothing on this machine is called.
+/// Private addresses are not called unless the operator permits it.
 #[tokio::test(start_paused = true)]
 async fn a_private_address_is_not_called() {
     let post = Post::open(vec![(200, json!({"success": true}).to_string())]).await;
-    let fair = House::paused(Config::default(), None).await;
+    let fair = House::paused(MarketConfig::default(), None).await;
     fair.has("b", 1_000).await;
     let ocr = fair.sells("s", "ocr", offer(served(&post.url))).await;
     let row = fair.order("b", &ocr).await.unwrap();
-    fair.act("b", row.id, Action::Freeze).await.unwrap();
+    fair.act("b", row.id, TransactionAction::Freeze).await.unwrap();
     let row = fair.comes_to(row.id, Status::Failed).await;
     let reason = row.reason.unwrap();
     assert_eq!(&*reason, "the seller's endpoint failed 10 times: its address does not begin with https://");
@@ -114,7 +114,7 @@ async fn an_endpoint_that_is_down_is_tried_ten_times() {
     fair.has("b", 1_000).await;
     let ocr = fair.sells("s", "ocr", offer(served("https://example.com"))).await;
     let row = fair.order("b", &ocr).await.unwrap();
-    fair.act("b", row.id, Action::Freeze).await.unwrap();
+    fair.act("b", row.id, TransactionAction::Freeze).await.unwrap();
     let row = fair.comes_to(row.id, Status::Failed).await;
     assert_eq!(row.reason.as_deref(), Some("the seller's endpoint failed 10 times: it cannot be reached"));
     let calls = phone.calls.lock().clone();
@@ -140,14 +140,14 @@ async fn an_endpoint_that_is_down_for_too_long_has_not_delivered() {
     fair.has("b", 1_000).await;
     let ocr = fair.sells("s", "ocr", offer(served("https://example.com"))).await;
     let row = fair.order("b", &ocr).await.unwrap();
-    fair.act("b", row.id, Action::Freeze).await.unwrap();
+    fair.act("b", row.id, TransactionAction::Freeze).await.unwrap();
     let row = fair.comes_to(row.id, Status::Failed).await;
     assert_eq!(row.reason.as_deref(), Some("the seller did not deliver in time"));
     assert_eq!(phone.calls.lock().len(), 5);
     adds_up(&fair).await;
 }
 
-/// A seller that takes its time is told once, and acts for itself.
+/// The seller of an asynchronous capability is notified once and acts through REST.
 #[tokio::test(start_paused = true)]
 async fn a_seller_that_takes_its_time_is_told_and_acts_through_rest() {
     let phone = Phone::new(|before, _| if before == 0 { Phone::says(502, "") } else { Phone::says(200, "thanks") });
@@ -155,7 +155,7 @@ async fn a_seller_that_takes_its_time_is_told_and_acts_through_rest() {
     fair.has("b", 1_000).await;
     let ocr = fair.sells_async("s", "ocr", offer(served("https://example.com"))).await;
     let row = fair.order_with("b", &ocr, &json!({"page": 1})).await;
-    fair.act("b", row.id, Action::Freeze).await.unwrap();
+    fair.act("b", row.id, TransactionAction::Freeze).await.unwrap();
     until(async || phone.calls.lock().len() == 2).await;
     let body: Value = serde_json::from_slice(&phone.calls.lock()[1].1.body).unwrap();
     assert_eq!((&body["event_type"], &body["transaction_id"]), (&json!("task.created"), &json!(row.id.tx())));
@@ -163,10 +163,10 @@ async fn a_seller_that_takes_its_time_is_told_and_acts_through_rest() {
     // No step is made in its name, and it is not called again.
     tokio::time::sleep(std::time::Duration::from_secs(3_600)).await;
     assert_eq!((fair.row(row.id).await.status, phone.calls.lock().len()), (Status::Frozen, 2));
-    fair.act("s", row.id, Action::Accept).await.unwrap();
+    fair.act("s", row.id, TransactionAction::Accept).await.unwrap();
     tokio::time::sleep(std::time::Duration::from_secs(3_600)).await;
     assert_eq!((fair.row(row.id).await.status, phone.calls.lock().len()), (Status::Accepted, 2));
     fair.act("s", row.id, deliver(&json!({"ok": true}))).await.unwrap();
-    fair.act("b", row.id, Action::Confirm).await.unwrap();
+    fair.act("b", row.id, TransactionAction::Confirm).await.unwrap();
     adds_up(&fair).await;
 }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use market::service::{Caller, Config, Mismatch, OrderRequest};
-use market_rules::capability::{Draft, Served};
-use market_rules::transaction::{Action, DecisionSource, Status};
+use market::service::{MarketCaller, MarketConfig, Mismatch, OrderRequest};
+use market_rules::capability::{CapabilityDraft, Served};
+use market_rules::transaction::{DecisionSource, Status, TransactionAction};
 use market_rules::{Transaction, Via, autonomy};
 use model::{Json, State};
 use serde_json::json;
@@ -25,12 +25,12 @@ async fn sold(fair: &Fair) -> Transaction {
     let ocr = fair.sells("s", "ocr", offer(Served::Person)).await;
     fair.has("b", 1_000).await;
     let row = fair.order("b", &ocr).await.unwrap();
-    fair.act("b", row.id, Action::Freeze).await.unwrap()
+    fair.act("b", row.id, TransactionAction::Freeze).await.unwrap()
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_seller_that_does_not_accept_in_time_loses_the_sale() {
-    let fair = House::paused(Config::default(), None).await;
+    let fair = House::paused(MarketConfig::default(), None).await;
     let begin = Instant::now();
     let row = sold(&fair).await;
     assert_eq!(frozen(&fair, "b").await, 12_000);
@@ -44,10 +44,10 @@ async fn a_seller_that_does_not_accept_in_time_loses_the_sale() {
 
 #[tokio::test(start_paused = true)]
 async fn a_seller_that_does_not_deliver_in_time_loses_the_sale() {
-    let fair = House::paused(Config::default(), None).await;
+    let fair = House::paused(MarketConfig::default(), None).await;
     let row = sold(&fair).await;
     sleep(23 * HOUR).await;
-    fair.act("s", row.id, Action::Accept).await.unwrap();
+    fair.act("s", row.id, TransactionAction::Accept).await.unwrap();
     let begin = Instant::now();
     let row = fair.comes_to(row.id, Status::Failed).await;
     took(begin, 7 * 24 * HOUR);
@@ -58,9 +58,9 @@ async fn a_seller_that_does_not_deliver_in_time_loses_the_sale() {
 
 #[tokio::test(start_paused = true)]
 async fn a_buyer_that_says_nothing_has_agreed() {
-    let fair = House::paused(Config::default(), None).await;
+    let fair = House::paused(MarketConfig::default(), None).await;
     let row = sold(&fair).await;
-    fair.act("s", row.id, Action::Accept).await.unwrap();
+    fair.act("s", row.id, TransactionAction::Accept).await.unwrap();
     fair.act("s", row.id, deliver(&json!({"ok": true}))).await.unwrap();
     let begin = Instant::now();
     let row = fair.comes_to(row.id, Status::Settled).await;
@@ -74,7 +74,7 @@ async fn a_buyer_that_says_nothing_has_agreed() {
 /// A purchase that is only ordered has no deadline.
 #[tokio::test(start_paused = true)]
 async fn an_order_without_money_has_no_deadline() {
-    let fair = House::paused(Config::default(), None).await;
+    let fair = House::paused(MarketConfig::default(), None).await;
     let ocr = fair.sells("s", "ocr", offer(Served::Person)).await;
     fair.has("b", 1_000).await;
     let row = fair.order("b", &ocr).await.unwrap();
@@ -83,16 +83,20 @@ async fn an_order_without_money_has_no_deadline() {
     assert_eq!(fair.row(row.id).await, row);
 }
 
-/// A person who has said beforehand what it accepts.
+/// A person who accepts purchases in advance.
 #[tokio::test(start_paused = true)]
 async fn a_seller_that_agreed_beforehand_is_accepted_for() {
-    let fair = House::paused(Config::default(), None).await;
+    let fair = House::paused(MarketConfig::default(), None).await;
     fair.has("b", 1_000).await;
-    let ocr = fair.sells("s", "ocr", Draft { auto_accept_min_ut: Json::parse("100"), ..offer(Served::Person) }).await;
-    let dear = fair.sells("s", "dear", Draft { auto_accept_min_ut: Json::parse("121"), ..offer(Served::Person) }).await;
+    let ocr = fair
+        .sells("s", "ocr", CapabilityDraft { auto_accept_min_ut: Json::parse("100"), ..offer(Served::Person) })
+        .await;
+    let dear = fair
+        .sells("s", "dear", CapabilityDraft { auto_accept_min_ut: Json::parse("121"), ..offer(Served::Person) })
+        .await;
     let (one, other) = (fair.order("b", &ocr).await.unwrap(), fair.order("b", &dear).await.unwrap());
-    fair.act("b", one.id, Action::Freeze).await.unwrap();
-    fair.act("b", other.id, Action::Freeze).await.unwrap();
+    fair.act("b", one.id, TransactionAction::Freeze).await.unwrap();
+    fair.act("b", other.id, TransactionAction::Freeze).await.unwrap();
     let begin = Instant::now();
     fair.comes_to(one.id, Status::Accepted).await;
     assert!(begin.elapsed() < Duration::from_secs(1), "at once");
@@ -101,8 +105,8 @@ async fn a_seller_that_agreed_beforehand_is_accepted_for() {
     assert_eq!(fair.row(one.id).await.status, Status::Accepted, "the work is the person's");
 }
 
-fn demo() -> Config {
-    Config { acts_after_ms: Some(5_000), ..Config::default() }
+fn demo() -> MarketConfig {
+    MarketConfig { acts_after_ms: Some(5_000), ..MarketConfig::default() }
 }
 
 #[tokio::test(start_paused = true)]
@@ -146,11 +150,11 @@ async fn parties_who_act_alone_leave_room_for_others() {
     let ocr = fair.sells("s", "ocr", offer(Served::Person)).await;
     let row = fair.order("b", &ocr).await.unwrap();
     sleep(Duration::from_secs(3)).await;
-    fair.act("b", row.id, Action::Freeze).await.unwrap();
+    fair.act("b", row.id, TransactionAction::Freeze).await.unwrap();
     // The seller does not act alone.
     sleep(HOUR).await;
     assert_eq!(fair.row(row.id).await.status, Status::Frozen);
-    fair.act("s", row.id, Action::Accept).await.unwrap();
+    fair.act("s", row.id, TransactionAction::Accept).await.unwrap();
     fair.act("s", row.id, deliver(&json!({"ok": true}))).await.unwrap();
     let begin = Instant::now();
     fair.comes_to(row.id, Status::Settled).await;
@@ -158,15 +162,15 @@ async fn parties_who_act_alone_leave_room_for_others() {
     adds_up(&fair).await;
 }
 
-/// A person's yes comes before the money.
+/// A confirmation comes before the hold.
 #[tokio::test(start_paused = true)]
 async fn a_buyer_who_acts_alone_says_yes_for_its_agent() {
     let fair = House::paused(demo(), None).await;
     fair.user("b", true).await;
     fair.has("b", 1_000).await;
     let ocr = fair.sells("s", "ocr", offer(Served::Person)).await;
-    let limits = autonomy::Limits { per_call: ut(100), ..autonomy::Limits::default() };
-    let careful = Caller { limits, ..agent_of("b") };
+    let limits = autonomy::SpendingLimits { per_call: ut(100), ..autonomy::SpendingLimits::default() };
+    let careful = MarketCaller { limits, ..agent_of("b") };
     assert_eq!(careful.via, Via::Agent);
     let row = fair.market.order(&careful, OrderRequest::of(ocr), None).await.unwrap();
     assert_eq!(row.state(), State::InputRequired);
@@ -177,7 +181,7 @@ async fn a_buyer_who_acts_alone_says_yes_for_its_agent() {
     adds_up(&fair).await;
 }
 
-/// A party that cannot do its step tries again now and then, not all the time.
+/// A party whose step fails retries with a delay.
 #[tokio::test(start_paused = true)]
 async fn a_buyer_who_acts_alone_without_money_waits_for_it() {
     let fair = House::paused(demo(), None).await;
@@ -195,19 +199,19 @@ async fn a_buyer_who_acts_alone_without_money_waits_for_it() {
     adds_up(&fair).await;
 }
 
-/// A purchase that is paid for with money the books know of.
+/// A purchase that is paid from a booked credit.
 async fn paid(fair: &Fair) -> Transaction {
     let ocr = fair.sells("s", "ocr", offer(Served::Person)).await;
     fair.user("b", false).await;
     fair.market.credit(&"b".into(), ut(1_000), "welcome", None).await.unwrap();
     let row = fair.order("b", &ocr).await.unwrap();
-    fair.act("b", row.id, Action::Freeze).await.unwrap()
+    fair.act("b", row.id, TransactionAction::Freeze).await.unwrap()
 }
 
-/// As an older release, or a hand in the database, can have left it.
+/// As an older release, or a manual change of the database, may have left it.
 #[tokio::test(start_paused = true)]
 async fn a_purchase_whose_task_is_gone_is_reported_and_ends_at_its_deadline() {
-    let fair = House::paused(Config::default(), None).await;
+    let fair = House::paused(MarketConfig::default(), None).await;
     let row = paid(&fair).await;
     assert!(fair.market.verify().await.unwrap().is_clean());
     assert!(fair.engine().store().remove(row.id.0).await.unwrap());
@@ -224,10 +228,10 @@ async fn a_purchase_whose_task_is_gone_is_reported_and_ends_at_its_deadline() {
 
 #[tokio::test(start_paused = true)]
 async fn a_purchase_that_has_lost_its_timer_is_reported_and_gets_it_again() {
-    let fair = House::paused(Config::default(), None).await;
+    let fair = House::paused(MarketConfig::default(), None).await;
     let begin = Instant::now();
     let (lost, kept) = (paid(&fair).await, fair.order("b", &"ocr".into()).await.unwrap());
-    fair.act("b", kept.id, Action::Freeze).await.unwrap();
+    fair.act("b", kept.id, TransactionAction::Freeze).await.unwrap();
     fair.engine().set_deadline(lost.id.0, None).await.unwrap();
     let report = fair.market.verify().await.unwrap();
     assert_eq!(report.mismatches, [Mismatch::Untimed { transaction: lost.id, status: "frozen" }]);
@@ -244,7 +248,7 @@ async fn a_purchase_that_has_lost_its_timer_is_reported_and_gets_it_again() {
 /// An operator's command removes no purchase that is under way, and no money with it.
 #[tokio::test(start_paused = true)]
 async fn the_task_of_an_open_purchase_is_not_purged() {
-    let fair = House::paused(Config::default(), None).await;
+    let fair = House::paused(MarketConfig::default(), None).await;
     let row = paid(&fair).await;
     for status in [Status::Frozen, Status::Accepted, Status::Delivered] {
         assert_eq!(fair.row(row.id).await.status, status);
@@ -252,9 +256,9 @@ async fn the_task_of_an_open_purchase_is_not_purged() {
         fair.engine().cancel_by_operator(row.id.0).await.unwrap_err();
         assert!(fair.market.verify().await.unwrap().is_clean());
         match status {
-            Status::Frozen => fair.act("s", row.id, Action::Accept).await.unwrap(),
+            Status::Frozen => fair.act("s", row.id, TransactionAction::Accept).await.unwrap(),
             Status::Accepted => fair.act("s", row.id, deliver(&json!({"ok": true}))).await.unwrap(),
-            _ => fair.act("b", row.id, Action::Confirm).await.unwrap(),
+            _ => fair.act("b", row.id, TransactionAction::Confirm).await.unwrap(),
         };
     }
     assert_eq!((balance(&fair, "s").await, frozen(&fair, "b").await), (10_800, 0));

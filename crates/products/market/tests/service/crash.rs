@@ -1,10 +1,10 @@
-//! The process dies in the middle; the next one goes on.
+//! The process dies in the middle of a purchase; the next one continues.
 
 use std::sync::Arc;
 
-use market::service::Config;
+use market::service::MarketConfig;
 use market_rules::capability::Served;
-use market_rules::transaction::{Action, Status};
+use market_rules::transaction::{Status, TransactionAction};
 use model::Part;
 use model::ports::agent::{Agent, AgentEvent, ArtifactChunk, EndState, Restart};
 use parking_lot::Mutex;
@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::common::{Phone, acting, adds_up, balance, deliver, done, frozen, offer, on_both_stores, purchases, until};
 
-/// Hangs as long as it is told to; counts its turns.
+/// Hangs until it is released; counts its turns.
 fn slow(turns: &Arc<Mutex<u32>>, hangs: bool, restart: Restart) -> Arc<dyn Agent> {
     let turns = turns.clone();
     acting("slow", restart, move |_| {
@@ -30,22 +30,22 @@ fn slow(turns: &Arc<Mutex<u32>>, hangs: bool, restart: Restart) -> Arc<dyn Agent
 async fn a_purchase_whose_agent_was_cut_off_is_finished_by_the_next_process() {
     on_both_stores(async |mut house| {
         let turns = Arc::default();
-        let fair = house.fair(vec![slow(&turns, true, Restart::Retry)], Config::default()).await;
+        let fair = house.fair(vec![slow(&turns, true, Restart::Retry)], MarketConfig::default()).await;
         let ocr = fair.sells("s", "ocr", offer(Served::Agent("slow".into()))).await;
         fair.has("b", 10_000).await;
         let mut ids = Vec::new();
         for _ in 0..3 {
             let row = fair.order("b", &ocr).await.unwrap();
-            fair.act("b", row.id, Action::Freeze).await.unwrap();
+            fair.act("b", row.id, TransactionAction::Freeze).await.unwrap();
             ids.push(row.id);
         }
         until(async || *turns.lock() == 3).await;
         house.kill().await;
-        let fair = house.fair(vec![slow(&turns, false, Restart::Retry)], Config::default()).await;
+        let fair = house.fair(vec![slow(&turns, false, Restart::Retry)], MarketConfig::default()).await;
         for id in ids {
             let row = fair.comes_to(id, Status::Delivered).await;
             assert_eq!(row.result.unwrap().to_value()["text"], "done");
-            fair.act("b", id, Action::Confirm).await.unwrap();
+            fair.act("b", id, TransactionAction::Confirm).await.unwrap();
         }
         // Each turn once before and once after; no purchase has a second task.
         let tasks = fair.engine().health().await.unwrap().tasks;
@@ -60,14 +60,14 @@ async fn a_purchase_whose_agent_was_cut_off_is_finished_by_the_next_process() {
 async fn a_purchase_whose_agent_may_not_run_twice_is_paid_back() {
     on_both_stores(async |mut house| {
         let turns = Arc::default();
-        let fair = house.fair(vec![slow(&turns, true, Restart::Fail)], Config::default()).await;
+        let fair = house.fair(vec![slow(&turns, true, Restart::Fail)], MarketConfig::default()).await;
         let ocr = fair.sells("s", "ocr", offer(Served::Agent("slow".into()))).await;
         fair.has("b", 10_000).await;
         let row = fair.order("b", &ocr).await.unwrap();
-        fair.act("b", row.id, Action::Freeze).await.unwrap();
+        fair.act("b", row.id, TransactionAction::Freeze).await.unwrap();
         until(async || *turns.lock() == 1).await;
         house.kill().await;
-        let fair = house.fair(vec![slow(&turns, false, Restart::Fail)], Config::default()).await;
+        let fair = house.fair(vec![slow(&turns, false, Restart::Fail)], MarketConfig::default()).await;
         let row = fair.comes_to(row.id, Status::Failed).await;
         assert!(row.reason.unwrap().starts_with("the agent failed"));
         assert_eq!((balance(&fair, "b").await, frozen(&fair, "b").await), (1_000_000, 0));
@@ -82,18 +82,18 @@ async fn a_purchase_whose_agent_may_not_run_twice_is_paid_back() {
 async fn a_machine_that_was_to_act_next_does_so_after_a_restart() {
     on_both_stores(async |mut house| {
         let turns = Arc::default();
-        let fair = house.fair(vec![slow(&turns, false, Restart::Fail)], Config::default()).await;
+        let fair = house.fair(vec![slow(&turns, false, Restart::Fail)], MarketConfig::default()).await;
         let ocr = fair.sells("s", "ocr", offer(Served::Agent("slow".into()))).await;
         fair.has("b", 10_000).await;
         let row = fair.order("b", &ocr).await.unwrap();
-        // An operator's process: nothing acts by itself there.
+        // An operator's process takes no automatic steps.
         house.kill().await;
         let fair = {
             let engine = house.fair_offline(vec![slow(&turns, false, Restart::Fail)]).await;
-            engine.act("b", row.id, Action::Freeze).await.unwrap();
+            engine.act("b", row.id, TransactionAction::Freeze).await.unwrap();
             assert_eq!(engine.row(row.id).await.status, Status::Frozen);
             house.kill().await;
-            house.fair(vec![slow(&turns, false, Restart::Fail)], Config::default()).await
+            house.fair(vec![slow(&turns, false, Restart::Fail)], MarketConfig::default()).await
         };
         fair.comes_to(row.id, Status::Delivered).await;
         assert_eq!(*turns.lock(), 1);
@@ -102,17 +102,17 @@ async fn a_machine_that_was_to_act_next_does_so_after_a_restart() {
     .await;
 }
 
-/// An attempt that was made is not forgotten.
+/// The number of attempts survives a crash.
 #[tokio::test]
 async fn calls_go_on_where_they_were() {
     on_both_stores(async |mut house| {
         let phone = Phone::new(|_, _| Phone::says(500, ""));
-        let fair = house.fair_with(Vec::new(), Config::default(), phone.clone()).await;
+        let fair = house.fair_with(Vec::new(), MarketConfig::default(), phone.clone()).await;
         let served = Served::Callback { url: "https://example.com".into(), timeout_s: 5 };
         let ocr = fair.sells("s", "ocr", offer(served)).await;
         fair.has("b", 10_000).await;
         let row = fair.order("b", &ocr).await.unwrap();
-        fair.act("b", row.id, Action::Freeze).await.unwrap();
+        fair.act("b", row.id, TransactionAction::Freeze).await.unwrap();
         let kept = async |fair: &crate::common::Fair| {
             fair.engine().store().record("market/calls".into(), row.id.to_string().into()).await.unwrap()
         };
@@ -120,7 +120,7 @@ async fn calls_go_on_where_they_were() {
         house.kill().await;
         assert_eq!(phone.calls.lock().len(), 1);
         let phone = Phone::new(|_, _| Phone::says(200, r#"{"success":true,"result":{"n":1}}"#));
-        let fair = house.fair_with(Vec::new(), Config::default(), phone.clone()).await;
+        let fair = house.fair_with(Vec::new(), MarketConfig::default(), phone.clone()).await;
         let row = fair.comes_to(row.id, Status::Delivered).await;
         assert_eq!((row.result.unwrap().to_value(), phone.calls.lock().len()), (json!({"n": 1}), 1));
         adds_up(&fair).await;
@@ -133,7 +133,7 @@ async fn calls_go_on_where_they_were() {
 async fn a_kill_at_any_moment_leaves_the_books_in_order() {
     on_both_stores(async |mut house| {
         let turns = Arc::default();
-        let mut fair = house.fair(vec![slow(&turns, false, Restart::Retry)], Config::default()).await;
+        let mut fair = house.fair(vec![slow(&turns, false, Restart::Retry)], MarketConfig::default()).await;
         let by_agent = fair.sells("s", "agent", offer(Served::Agent("slow".into()))).await;
         let by_hand = fair.sells("s", "hand", offer(Served::Person)).await;
         fair.has("b", 100_000).await;
@@ -148,10 +148,10 @@ async fn a_kill_at_any_moment_leaves_the_books_in_order() {
                             let Ok(row) = fair.order("b", &capability).await else { return };
                             known.lock().push((row.id, row.version));
                             for (who, action) in [
-                                ("b", Action::Freeze),
-                                ("s", Action::Accept),
+                                ("b", TransactionAction::Freeze),
+                                ("s", TransactionAction::Accept),
                                 ("s", deliver(&json!({"n": n}))),
-                                ("b", Action::Confirm),
+                                ("b", TransactionAction::Confirm),
                             ] {
                                 if let Ok(row) = fair.act(who, row.id, action).await {
                                     known.lock().push((row.id, row.version));
@@ -169,7 +169,7 @@ async fn a_kill_at_any_moment_leaves_the_books_in_order() {
                 let _ = one.await;
             }
             let agent = slow(&turns, false, Restart::Retry);
-            fair = house.fair(vec![agent], Config::default()).await;
+            fair = house.fair(vec![agent], MarketConfig::default()).await;
             let rows = adds_up(&fair).await;
             for (id, version) in known.lock().iter() {
                 let row = rows.iter().find(|row| row.id == *id);

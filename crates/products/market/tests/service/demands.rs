@@ -1,9 +1,9 @@
 //! Demands: posted, matched, bought for, canceled, expired.
 
-use market::service::{Config, Error, MarketEntity, Once, OrderRequest, Paging};
+use market::service::{Error, MarketConfig, MarketEntity, Once, OrderRequest, Paging};
 use market_rules::capability::{self, Served};
-use market_rules::demand::{Draft, Level, Status};
-use market_rules::transaction::{Action, Status as Stage};
+use market_rules::demand::{DemandDraft, Level, Status};
+use market_rules::transaction::{Status as Stage, TransactionAction};
 use market_rules::{Capability, CapabilityId, Demand, DemandId, Transaction};
 use model::Json;
 
@@ -12,13 +12,13 @@ use crate::common::{Fair, House, Phone, agent_of, offer, on_both_stores};
 const PAGE: Paging = Paging { page: 1, size: 100 };
 const DAY: std::time::Duration = std::time::Duration::from_secs(86_400);
 
-fn wanted() -> Draft {
-    Draft {
+fn wanted() -> DemandDraft {
+    DemandDraft {
         title: Some("OCR of invoices".into()),
         description: Some("Read 200 scanned invoices and give me their totals".into()),
         category: Some("documents".into()),
         budget_ut: Json::parse("100"),
-        ..Draft::default()
+        ..DemandDraft::default()
     }
 }
 
@@ -26,10 +26,14 @@ fn once(key: &str, print: u8) -> Once {
     Once { key: key.to_owned(), print: [print; 32] }
 }
 
-/// Puts something on the market through its own door, so that it is in all lists.
-async fn sells(fair: &Fair, seller: &str, change: impl FnOnce(capability::Draft) -> capability::Draft) -> Capability {
+/// Puts a capability on the market through the service, so that it is in all lists.
+async fn sells(
+    fair: &Fair,
+    seller: &str,
+    change: impl FnOnce(capability::CapabilityDraft) -> capability::CapabilityDraft,
+) -> Capability {
     let made = fair.market.offer(&agent_of(seller), change(offer(Served::Person)), None, None).await.unwrap();
-    let (actor, submit) = (agent_of(seller).actor(), capability::Action::Submit);
+    let (actor, submit) = (agent_of(seller).actor(), capability::CapabilityAction::Submit);
     fair.market.change_capability(&actor, &made.id, submit, None).await.unwrap().unwrap()
 }
 
@@ -46,14 +50,14 @@ async fn stands(fair: &Fair, id: &DemandId) -> (Status, Option<ledger::Transacti
 #[tokio::test]
 async fn a_demand_is_posted_once_and_seen_while_it_is_open() {
     on_both_stores(async |mut house| {
-        let fair = house.fair(Vec::new(), Config::default()).await;
+        let fair = house.fair(Vec::new(), MarketConfig::default()).await;
         let (market, b, s) = (&fair.market, agent_of("b"), agent_of("s"));
         let made = market.want(&b, &wanted(), Some(once("k", 1))).await.unwrap();
         assert!(made.id.as_str().starts_with("dem_") && made.status == Status::Open);
         assert_eq!(market.want(&b, &wanted(), Some(once("k", 1))).await.unwrap(), made, "the same again");
         let other = market.want(&b, &wanted(), Some(once("k", 2))).await;
         assert!(matches!(other, Err(Error::KeyReused)), "{other:?}");
-        let other = market.want(&b, &Draft { category: None, ..wanted() }, None).await.unwrap();
+        let other = market.want(&b, &DemandDraft { category: None, ..wanted() }, None).await.unwrap();
         assert_eq!(market.demand(&s, &made.id).await.unwrap(), made);
         let ids = |page: market::service::Paged<Demand>| page.items.into_iter().map(|one| one.id).collect::<Vec<_>>();
         assert_eq!(ids(market.open_demands(None, PAGE).await.unwrap()), [other.id.clone(), made.id.clone()]);
@@ -85,7 +89,7 @@ async fn a_demand_is_posted_once_and_seen_while_it_is_open() {
 #[tokio::test]
 async fn there_is_an_end_to_what_one_user_wants() {
     on_both_stores(async |mut house| {
-        let fair = house.fair(Vec::new(), Config::default()).await;
+        let fair = house.fair(Vec::new(), MarketConfig::default()).await;
         let first = fair.market.want(&agent_of("b"), &wanted(), None).await.unwrap();
         for _ in 1..200 {
             fair.market.want(&agent_of("b"), &wanted(), None).await.unwrap();
@@ -102,14 +106,16 @@ async fn there_is_an_end_to_what_one_user_wants() {
 #[tokio::test]
 async fn what_fits_best_comes_first_and_always_so() {
     on_both_stores(async |mut house| {
-        let fair = house.fair(Vec::new(), Config::default()).await;
-        let priced = |text: &'static str| move |draft| capability::Draft { price_ut: Json::parse(text), ..draft };
+        let fair = house.fair(Vec::new(), MarketConfig::default()).await;
+        let priced =
+            |text: &'static str| move |draft| capability::CapabilityDraft { price_ut: Json::parse(text), ..draft };
         let dear = sells(&fair, "s", priced("120")).await;
         let fitting = sells(&fair, "s", priced("80")).await;
         let cheaper = sells(&fair, "t", priced("60")).await;
-        let elsewhere = sells(&fair, "t", |draft| capability::Draft { category: Some("scans".into()), ..draft }).await;
+        let elsewhere =
+            sells(&fair, "t", |draft| capability::CapabilityDraft { category: Some("scans".into()), ..draft }).await;
         // Nothing in common, not on the market, and the buyer's own.
-        let songs = |draft| capability::Draft {
+        let songs = |draft| capability::CapabilityDraft {
             title: Some("Songs".into()),
             description: Some("Sung for birthdays".into()),
             category: Some("music".into()),
@@ -118,7 +124,7 @@ async fn what_fits_best_comes_first_and_always_so() {
         sells(&fair, "t", songs).await;
         let off = sells(&fair, "t", |draft| draft).await;
         let actor = agent_of("t").actor();
-        fair.market.change_capability(&actor, &off.id, capability::Action::Offline, None).await.unwrap();
+        fair.market.change_capability(&actor, &off.id, capability::CapabilityAction::Offline, None).await.unwrap();
         sells(&fair, "b", |draft| draft).await;
 
         let demand = fair.market.want(&agent_of("b"), &wanted(), None).await.unwrap();
@@ -141,11 +147,17 @@ async fn what_fits_best_comes_first_and_always_so() {
         assert!(matches!(refused, Error::Demand(market_rules::demand::Error::NotOwner)), "{refused}");
 
         // The other way round.
-        let rich =
-            fair.market.want(&agent_of("c"), &Draft { budget_ut: Json::parse("500"), ..wanted() }, None).await.unwrap();
+        let rich = fair
+            .market
+            .want(&agent_of("c"), &DemandDraft { budget_ut: Json::parse("500"), ..wanted() }, None)
+            .await
+            .unwrap();
         fair.market.want(&agent_of("s"), &wanted(), None).await.unwrap();
-        let poor =
-            fair.market.want(&agent_of("c"), &Draft { budget_ut: Json::parse("1"), ..wanted() }, None).await.unwrap();
+        let poor = fair
+            .market
+            .want(&agent_of("c"), &DemandDraft { budget_ut: Json::parse("1"), ..wanted() }, None)
+            .await
+            .unwrap();
         let wanting = fair.market.demands_for(&agent_of("s"), &fitting.id, 10).await.unwrap();
         let ids: Vec<_> = wanting.items.iter().map(|one| one.row.id.clone()).collect();
         assert_eq!(ids, [rich.id.clone(), demand.id.clone(), poor.id.clone()], "better paid first, one's own not");
@@ -161,11 +173,11 @@ async fn what_fits_best_comes_first_and_always_so() {
     .await;
 }
 
-/// With the order, in its commit; and back again, should nothing come of it.
+/// An order closes the demand in its commit; the demand opens again if the purchase fails.
 #[tokio::test]
 async fn an_order_closes_the_demand_it_is_for() {
     on_both_stores(async |mut house| {
-        let fair = house.fair(Vec::new(), Config::default()).await;
+        let fair = house.fair(Vec::new(), MarketConfig::default()).await;
         fair.has("b", 10_000).await;
         fair.has("c", 10_000).await;
         let ocr = fair.sells("s", "ocr", offer(Served::Person)).await;
@@ -181,31 +193,31 @@ async fn an_order_closes_the_demand_it_is_for() {
         assert_eq!(stands(&fair, &demand.id).await, (Status::Matched, Some(first.id)));
         assert_eq!(fair.market.open_demands(None, PAGE).await.unwrap().total, 0);
         let second = buys(&fair, "b", &ocr, &demand.id).await.unwrap();
-        fair.act("b", second.id, Action::Cancel).await.unwrap();
+        fair.act("b", second.id, TransactionAction::Cancel).await.unwrap();
         assert_eq!(stands(&fair, &demand.id).await, (Status::Matched, Some(first.id)), "the first one's");
-        fair.act("b", first.id, Action::Freeze).await.unwrap();
-        fair.act("s", first.id, Action::Reject { reason: None }).await.unwrap();
+        fair.act("b", first.id, TransactionAction::Freeze).await.unwrap();
+        fair.act("s", first.id, TransactionAction::Reject { reason: None }).await.unwrap();
         assert_eq!(stands(&fair, &demand.id).await, (Status::Open, None));
 
         let third = buys(&fair, "b", &ocr, &demand.id).await.unwrap();
-        fair.act("b", third.id, Action::Freeze).await.unwrap();
+        fair.act("b", third.id, TransactionAction::Freeze).await.unwrap();
         house.kill().await;
-        let fair = house.fair(Vec::new(), Config::default()).await;
+        let fair = house.fair(Vec::new(), MarketConfig::default()).await;
         assert_eq!(stands(&fair, &demand.id).await, (Status::Matched, Some(third.id)));
-        fair.act("s", third.id, Action::Accept).await.unwrap();
+        fair.act("s", third.id, TransactionAction::Accept).await.unwrap();
         fair.act("s", third.id, crate::common::deliver(&serde_json::json!({}))).await.unwrap();
-        let settled = fair.act("b", third.id, Action::Confirm).await.unwrap();
+        let settled = fair.act("b", third.id, TransactionAction::Confirm).await.unwrap();
         assert_eq!(settled.status, Stage::Settled);
         assert_eq!(stands(&fair, &demand.id).await, (Status::Matched, Some(third.id)));
     })
     .await;
 }
 
-/// Of many orders at once, one has it.
+/// Of concurrent orders, one closes the demand.
 #[tokio::test]
 async fn a_demand_is_matched_once() {
     on_both_stores(async |mut house| {
-        let fair = house.fair(Vec::new(), Config::default()).await;
+        let fair = house.fair(Vec::new(), MarketConfig::default()).await;
         fair.has("b", 10_000).await;
         let ocr = fair.sells("s", "ocr", offer(Served::Person)).await;
         let demand = fair.market.want(&agent_of("b"), &wanted(), None).await.unwrap();
@@ -222,9 +234,9 @@ async fn a_demand_is_matched_once() {
 #[tokio::test(start_paused = true)]
 async fn what_nobody_serves_is_over_when_its_time_is_and_forgotten_later() {
     let phone = Phone::new(|_, _| Phone::says(200, ""));
-    let fair = House::paused(Config::default(), Some(phone)).await;
+    let fair = House::paused(MarketConfig::default(), Some(phone)).await;
     let b = agent_of("b");
-    let demand = fair.market.want(&b, &Draft { expires_in_days: Some(1), ..wanted() }, None).await.unwrap();
+    let demand = fair.market.want(&b, &DemandDraft { expires_in_days: Some(1), ..wanted() }, None).await.unwrap();
     tokio::time::sleep(DAY / 2).await;
     assert_eq!(stands(&fair, &demand.id).await.0, Status::Open);
     tokio::time::sleep(DAY / 2 + std::time::Duration::from_secs(1)).await;

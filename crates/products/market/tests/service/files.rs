@@ -1,12 +1,12 @@
-//! Files of purchases: kept once, given to whom they belong, as often as was said.
+//! Files of purchases: stored once, and downloaded by the parties within the limits of their tokens.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use market::service::{Allowed, Config, Error, File, FileLimits, NamedFile, NotGiven, Upload};
+use market::service::{Allowed, DeliverableLimits, Error, File, MarketConfig, NamedFile, NotGiven, Upload};
 use market_rules::capability::Served;
-use market_rules::transaction::{Action, Status};
+use market_rules::transaction::{Status, TransactionAction};
 use market_rules::{Actor, CapabilityId, Transaction};
 use model::ports::agent::{AgentEvent, ArtifactChunk, EndState, Restart, Turn};
 use model::{Content, Part};
@@ -22,8 +22,8 @@ fn by_id(access_id: &str) -> NamedFile {
     NamedFile { access_id: Some(access_id.into()), deliverable_id: None, file_name: None }
 }
 
-async fn fair(house: &mut House, files: FileLimits) -> (Fair, CapabilityId) {
-    let fair = house.fair(vec![echo()], Config { files, ..Config::default() }).await;
+async fn fair(house: &mut House, files: DeliverableLimits) -> (Fair, CapabilityId) {
+    let fair = house.fair(vec![echo()], MarketConfig { files, ..MarketConfig::default() }).await;
     let ocr = fair.sells("s", "ocr", offer(Served::Person)).await;
     fair.has("b", 100_000).await;
     (fair, ocr)
@@ -33,8 +33,8 @@ impl Fair {
     /// A purchase that waits for its delivery.
     async fn accepted(&self, capability: &CapabilityId) -> Transaction {
         let row = self.order("b", capability).await.unwrap();
-        self.act("b", row.id, Action::Freeze).await.unwrap();
-        self.act("s", row.id, Action::Accept).await.unwrap()
+        self.act("b", row.id, TransactionAction::Freeze).await.unwrap();
+        self.act("s", row.id, TransactionAction::Accept).await.unwrap()
     }
 
     async fn upload(&self, row: &Transaction, upload: Upload) -> Result<File, Error> {
@@ -43,14 +43,14 @@ impl Fair {
 
     async fn delivers(&self, row: &Transaction, named: Vec<NamedFile>) -> Result<Transaction, Error> {
         let deliverables = self.market.named_files(row.id, named).await?;
-        self.act("s", row.id, Action::Deliver { result: None, deliverables }).await
+        self.act("s", row.id, TransactionAction::Deliver { result: None, deliverables }).await
     }
 }
 
 #[tokio::test]
 async fn a_file_is_kept_once_and_fetched_as_often_as_was_said() {
     on_both_stores(async |mut house| {
-        let (fair, ocr) = fair(&mut house, FileLimits::default()).await;
+        let (fair, ocr) = fair(&mut house, DeliverableLimits::default()).await;
         let row = fair.accepted(&ocr).await;
         let bytes = Bytes::from(vec![7; 200_000]);
         let kept = fair.upload(&row, file("a.pdf", bytes.clone())).await.unwrap();
@@ -94,7 +94,7 @@ async fn a_file_is_kept_once_and_fetched_as_often_as_was_said() {
         assert!(matches!(fair.market.allowed(&granted.token).await, Err(NotGiven::UsedUp(2))));
         assert!(matches!(fair.market.download("dl_guess").await, Err(NotGiven::Unknown)));
 
-        // With its task its bytes are gone.
+        // The bytes are removed with the task.
         let granted = fair.market.grant_access(&buyer, &kept.access_id, 2, 60).await.unwrap();
         fair.engine().store().remove(row.id.0).await.unwrap();
         assert!(matches!(fair.market.download(&granted.token).await, Err(NotGiven::Gone)));
@@ -106,12 +106,13 @@ async fn a_file_is_kept_once_and_fetched_as_often_as_was_said() {
 #[tokio::test]
 async fn a_token_is_never_used_more_often_than_it_may_be() {
     on_both_stores(async |mut house| {
-        let (fair, ocr) = fair(&mut house, FileLimits::default()).await;
+        let (fair, ocr) = fair(&mut house, DeliverableLimits::default()).await;
         let row = fair.accepted(&ocr).await;
         let kept = fair.upload(&row, file("a.pdf", "bytes")).await.unwrap();
         let granted = fair.market.grant_access(&agent_of("s"), &kept.access_id, 20, 60).await.unwrap();
-        // Two that know nothing of each other, as in two processes.
-        let other = market::service::Market::start(fair.engine().clone(), Config::default(), false).await.unwrap();
+        // Two markets with separate caches, as in two processes.
+        let other =
+            market::service::Market::start(fair.engine().clone(), MarketConfig::default(), false).await.unwrap();
         let mut downloads = tokio::task::JoinSet::new();
         for n in 0..100 {
             let market = if n % 2 == 0 { fair.market.clone() } else { other.clone() };
@@ -135,7 +136,7 @@ async fn a_token_is_never_used_more_often_than_it_may_be() {
 #[tokio::test]
 async fn a_token_expires() {
     let mut house = House::memory();
-    let (fair, ocr) = fair(&mut house, FileLimits::default()).await;
+    let (fair, ocr) = fair(&mut house, DeliverableLimits::default()).await;
     let row = fair.accepted(&ocr).await;
     let kept = fair.upload(&row, file("a.pdf", "bytes")).await.unwrap();
     let granted = fair.market.grant_access(&agent_of("s"), &kept.access_id, 1, 1).await.unwrap();
@@ -147,7 +148,7 @@ async fn a_token_expires() {
 #[tokio::test]
 async fn others_files_cannot_be_delivered() {
     on_both_stores(async |mut house| {
-        let (fair, ocr) = fair(&mut house, FileLimits::default()).await;
+        let (fair, ocr) = fair(&mut house, DeliverableLimits::default()).await;
         let (one, other) = (fair.accepted(&ocr).await, fair.accepted(&ocr).await);
         let kept = fair.upload(&one, file("a.pdf", "bytes")).await.unwrap();
         let named = |name: &str, id: Option<&str>| NamedFile {
@@ -182,12 +183,12 @@ async fn others_files_cannot_be_delivered() {
 #[tokio::test]
 async fn how_much_is_kept_is_limited() {
     on_both_stores(async |mut house| {
-        let limits = FileLimits { file_bytes: 10, per_purchase: 3, user_bytes: 25 };
+        let limits = DeliverableLimits { file_bytes: 10, per_purchase: 3, user_bytes: 25 };
         let (fair, ocr) = fair(&mut house, limits).await;
         let (one, other) = (fair.accepted(&ocr).await, fair.accepted(&ocr).await);
         let large = fair.upload(&one, file("a", "eleven byte")).await.unwrap_err();
         assert!(large.to_string().contains("it may have 10 bytes"), "{large}");
-        // At once, so that they meet.
+        // Concurrently, so that they conflict.
         let mut uploads = tokio::task::JoinSet::new();
         for n in 0..6 {
             let (fair, row) = (fair.clone(), one.clone());
@@ -223,16 +224,16 @@ async fn what_an_agent_makes_can_be_fetched() {
                 media_type: Some("image/png".into()),
                 ..Part::new(Content::Raw(bytes))
             };
-            // The same twice is two files, since the agent made two.
+            // Two equal files stay two, since the agent made two.
             let parts = vec![part("a.png", made.clone()), part("b.png", "small".into()), part("b.png", "small".into())];
             let piece = ArtifactChunk { key: "a".into(), parts, ..ArtifactChunk::default() };
             done(vec![AgentEvent::Artifact(piece)], EndState::Completed, "")
         });
-        let fair = house.fair(vec![worker], Config::default()).await;
+        let fair = house.fair(vec![worker], MarketConfig::default()).await;
         let ocr = fair.sells("s", "ocr", offer(Served::Agent("worker".into()))).await;
         fair.has("b", 10_000).await;
         let row = fair.order("b", &ocr).await.unwrap();
-        fair.act("b", row.id, Action::Freeze).await.unwrap();
+        fair.act("b", row.id, TransactionAction::Freeze).await.unwrap();
         let row = fair.comes_to(row.id, Status::Delivered).await;
         assert_eq!(row.deliverables.len(), 3);
         let mut fetched = Vec::new();
@@ -253,8 +254,8 @@ async fn what_an_agent_makes_can_be_fetched() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_gone_makes_room() {
-    let files = FileLimits { user_bytes: 10, ..FileLimits::default() };
-    let fair = House::paused(Config { files, ..Config::default() }, None).await;
+    let files = DeliverableLimits { user_bytes: 10, ..DeliverableLimits::default() };
+    let fair = House::paused(MarketConfig { files, ..MarketConfig::default() }, None).await;
     let ocr = fair.sells("s", "ocr", offer(Served::Person)).await;
     fair.has("b", 10_000).await;
     let (one, other) = (fair.accepted(&ocr).await, fair.accepted(&ocr).await);

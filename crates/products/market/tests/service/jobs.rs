@@ -1,11 +1,11 @@
-//! Purchases that a seller's own program comes and asks for.
+//! Purchases that a seller's own program serves.
 
 use std::time::Duration;
 
 use ledger::TransactionId;
-use market::service::{Config, Error, JobAct, JobEvent, Jobs};
+use market::service::{Error, JobAct, JobEvent, Jobs, MarketConfig};
 use market_rules::capability::Served;
-use market_rules::transaction::{Action, Status};
+use market_rules::transaction::{Status, TransactionAction};
 use serde_json::json;
 
 use crate::common::{Fair, House, adds_up, agent_of, balance, json as text, offer, on_both_stores};
@@ -28,7 +28,7 @@ async fn next(jobs: &mut Jobs) -> (TransactionId, bool) {
 
 async fn sold(fair: &Fair, capability: &market_rules::CapabilityId) -> TransactionId {
     let row = fair.order("b", capability).await.unwrap();
-    fair.act("b", row.id, Action::Freeze).await.unwrap().id
+    fair.act("b", row.id, TransactionAction::Freeze).await.unwrap().id
 }
 
 async fn act(fair: &Fair, id: TransactionId, act: JobAct) -> Result<Status, Error> {
@@ -42,7 +42,7 @@ fn delivered() -> JobAct {
 #[tokio::test]
 async fn a_program_takes_jobs_and_does_them() {
     on_both_stores(async |mut house| {
-        let fair = house.fair(Vec::new(), Config::default()).await;
+        let fair = house.fair(Vec::new(), MarketConfig::default()).await;
         let ocr = fair.sells("s", "ocr", offer(Served::Worker)).await;
         let by_hand = fair.sells("s", "hand", offer(Served::Person)).await;
         fair.has("b", 10_000).await;
@@ -58,17 +58,17 @@ async fn a_program_takes_jobs_and_does_them() {
         assert_eq!(act(&fair, waits, delivered()).await.unwrap(), Status::Delivered);
         let no = JobAct::Reject { reason: Some("too busy".into()) };
         assert_eq!(act(&fair, comes, no).await.unwrap(), Status::RejectedBySeller);
-        // Of what is over nothing can be done.
+        // An ended job refuses actions.
         for late in [JobAct::Accept, JobAct::Heartbeat { progress: None }, delivered()] {
             assert!(matches!(act(&fair, comes, late).await, Err(Error::Rule(market_rules::Error::WrongState { .. }))));
         }
-        // Nor of what is another's.
+        // So does a job of another seller.
         let other = fair.market.job_act(&agent_of("x"), waits, JobAct::Accept, None).await;
         assert!(matches!(other, Err(Error::Rule(market_rules::Error::NotParty))), "{other:?}");
         let buyer =
             fair.market.job_act(&agent_of("b"), waits, JobAct::Fail { error: None, retryable: false }, None).await;
         assert!(matches!(buyer, Err(Error::Rule(market_rules::Error::WrongActor { .. }))), "{buyer:?}");
-        fair.act("b", waits, Action::Confirm).await.unwrap();
+        fair.act("b", waits, TransactionAction::Confirm).await.unwrap();
         assert_eq!(balance(&fair, "s").await, 10_800);
         adds_up(&fair).await;
     })
@@ -78,7 +78,7 @@ async fn a_program_takes_jobs_and_does_them() {
 #[tokio::test]
 async fn a_program_that_comes_again_goes_on_where_it_was() {
     on_both_stores(async |mut house| {
-        let fair = house.fair(Vec::new(), Config::default()).await;
+        let fair = house.fair(Vec::new(), MarketConfig::default()).await;
         let ocr = fair.sells("s", "ocr", offer(Served::Worker)).await;
         fair.has("b", 10_000).await;
         let (one, two, three) = (sold(&fair, &ocr).await, sold(&fair, &ocr).await, sold(&fair, &ocr).await);
@@ -97,7 +97,7 @@ async fn a_program_that_comes_again_goes_on_where_it_was() {
         }
         assert!(!told.iter().any(|(id, _)| *id == three || *id == one), "{told:?}");
         drop(jobs);
-        // One that knows nothing is told of all that is to be done, begun or not.
+        // A new stream gets all open jobs, accepted or not.
         let mut jobs = opened(&fair, None).await;
         let mut all = Vec::new();
         for _ in 0..4 {
@@ -111,7 +111,7 @@ async fn a_program_that_comes_again_goes_on_where_it_was() {
 #[tokio::test]
 async fn what_may_be_tried_again_is_dispatched_again_and_what_may_not_is_paid_back() {
     on_both_stores(async |mut house| {
-        let fair = house.fair(Vec::new(), Config::default()).await;
+        let fair = house.fair(Vec::new(), MarketConfig::default()).await;
         let ocr = fair.sells("s", "ocr", offer(Served::Worker)).await;
         fair.has("b", 10_000).await;
         let id = sold(&fair, &ocr).await;
@@ -133,7 +133,7 @@ async fn what_may_be_tried_again_is_dispatched_again_and_what_may_not_is_paid_ba
 
 #[tokio::test(start_paused = true)]
 async fn a_job_that_nobody_takes_fails_at_its_deadline_and_a_stream_says_that_it_is_there() {
-    let fair = House::paused(Config::default(), None).await;
+    let fair = House::paused(MarketConfig::default(), None).await;
     let ocr = fair.sells("s", "ocr", offer(Served::Worker)).await;
     fair.has("b", 10_000).await;
     let id = sold(&fair, &ocr).await;

@@ -1,11 +1,11 @@
-//! However many come at once, a limit is a limit: of sales, demands and tokens, in one process and in several.
+//! Limits of sales, demands and tokens hold under concurrency, in one process and in several.
 
 use std::collections::BTreeMap;
 
-use market::service::{Config, Error, Once, OrderRequest, Upload};
-use market_rules::capability::{Draft, Served};
+use market::service::{Error, MarketConfig, Once, OrderRequest, Upload};
+use market_rules::capability::{CapabilityDraft, Served};
 use market_rules::demand;
-use market_rules::transaction::Action;
+use market_rules::transaction::TransactionAction;
 use market_rules::{CapabilityId, Transaction, Via};
 use model::Kind;
 use tokio::task::JoinSet;
@@ -22,10 +22,10 @@ enum Limit {
 }
 
 impl Limit {
-    fn draft(self) -> Draft {
+    fn draft(self) -> CapabilityDraft {
         match self {
-            Limit::Day(most) => Draft { daily_limit: Some(most), ..offer(Served::Person) },
-            Limit::Minute(most) => Draft { rate_limit_per_min: Some(most), ..offer(Served::Person) },
+            Limit::Day(most) => CapabilityDraft { daily_limit: Some(most), ..offer(Served::Person) },
+            Limit::Minute(most) => CapabilityDraft { rate_limit_per_min: Some(most), ..offer(Served::Person) },
         }
     }
 
@@ -43,18 +43,18 @@ impl Limit {
     }
 }
 
-/// Who comes for it.
+/// The buyers of a test.
 #[derive(Clone, Copy, Debug)]
 enum Crowd {
     Persons,
     Agents,
-    /// One person, in a hurry.
+    /// One person with concurrent orders.
     One,
     /// Each request twice, with a key.
     Twice,
 }
 
-/// All of them order at once, at any of these processes.
+/// All buyers order concurrently, spread over these processes.
 async fn rush(fairs: &[Fair], capability: &CapabilityId, crowd: Crowd) -> Vec<Transaction> {
     let mut orders = JoinSet::new();
     for n in 0..BUYERS {
@@ -92,8 +92,8 @@ async fn no_more_than_the_limit(fairs: &[Fair]) {
             let sold = rush(fairs, &capability, crowd).await;
             let (fullest, most) = limit.fullest(&sold);
             assert_eq!(fullest, most, "{limit:?} {crowd:?}: {} sold", sold.len());
-            // A sale that comes to nothing stays counted.
-            fairs[0].act(sold[0].buyer.as_str(), sold[0].id, Action::Cancel).await.unwrap();
+            // A cancelled sale stays counted.
+            fairs[0].act(sold[0].buyer.as_str(), sold[0].id, TransactionAction::Cancel).await.unwrap();
             let again = rush(fairs, &capability, crowd).await;
             let all: BTreeMap<_, _> = sold.into_iter().chain(again).map(|row| (row.id, row)).collect();
             let all: Vec<Transaction> = all.into_values().collect();
@@ -106,7 +106,7 @@ async fn no_more_than_the_limit(fairs: &[Fair]) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn buyers_who_come_at_once_do_not_pass_a_limit() {
     on_both_stores(async |mut house| {
-        let fair = house.fair(Vec::new(), Config::default()).await;
+        let fair = house.fair(Vec::new(), MarketConfig::default()).await;
         no_more_than_the_limit(&[fair]).await;
     })
     .await;
@@ -114,7 +114,7 @@ async fn buyers_who_come_at_once_do_not_pass_a_limit() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn buyers_at_several_processes_do_not_pass_a_limit() {
-    let (_database, fairs) = replicas::<3>(&Config::default()).await;
+    let (_database, fairs) = replicas::<3>(&MarketConfig::default()).await;
     no_more_than_the_limit(&fairs).await;
 }
 
@@ -122,7 +122,7 @@ async fn buyers_at_several_processes_do_not_pass_a_limit() {
 #[tokio::test]
 async fn a_limit_counts_sales_from_before_there_was_a_count() {
     on_both_stores(async |mut house| {
-        let fair = house.fair(Vec::new(), Config::default()).await;
+        let fair = house.fair(Vec::new(), MarketConfig::default()).await;
         fair.has("b", 100_000).await;
         let capability = fair.sells("s", "ocr", Limit::Day(3).draft()).await;
         let first = fair.order("b", &capability).await.unwrap();
@@ -142,13 +142,13 @@ async fn a_limit_counts_sales_from_before_there_was_a_count() {
     .await;
 }
 
-fn wanted() -> demand::Draft {
-    demand::Draft {
+fn wanted() -> demand::DemandDraft {
+    demand::DemandDraft {
         title: Some("Totals of invoices".into()),
         description: Some("Read 200 scanned invoices and give me their totals".into()),
         category: Some("documents".into()),
         budget_ut: model::Json::parse("100"),
-        ..demand::Draft::default()
+        ..demand::DemandDraft::default()
     }
 }
 
@@ -180,7 +180,7 @@ async fn no_more_demands_than_may_be_open(fairs: &[Fair]) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn demands_that_come_at_once_do_not_pass_their_limit() {
     on_both_stores(async |mut house| {
-        let fair = house.fair(Vec::new(), Config::default()).await;
+        let fair = house.fair(Vec::new(), MarketConfig::default()).await;
         no_more_demands_than_may_be_open(&[fair]).await;
     })
     .await;
@@ -188,7 +188,7 @@ async fn demands_that_come_at_once_do_not_pass_their_limit() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn demands_at_several_processes_do_not_pass_their_limit() {
-    let (_database, fairs) = replicas::<2>(&Config::default()).await;
+    let (_database, fairs) = replicas::<2>(&MarketConfig::default()).await;
     no_more_demands_than_may_be_open(&fairs).await;
 }
 
@@ -197,8 +197,8 @@ async fn no_more_tokens_than_a_file_may_have(fairs: &[Fair]) {
     fair.has("b", 10_000).await;
     let ocr = fair.sells("s", "ocr", offer(Served::Person)).await;
     let row = fair.order("b", &ocr).await.unwrap();
-    fair.act("b", row.id, Action::Freeze).await.unwrap();
-    fair.act("s", row.id, Action::Accept).await.unwrap();
+    fair.act("b", row.id, TransactionAction::Freeze).await.unwrap();
+    fair.act("s", row.id, TransactionAction::Accept).await.unwrap();
     let upload = Upload { name: "a.txt".into(), media_type: "text/plain".into(), bytes: "hello".into() };
     let file = fair.market.upload(&agent_of("s"), row.id, upload).await.unwrap();
     for _ in 1..100 {
@@ -224,7 +224,7 @@ async fn no_more_tokens_than_a_file_may_have(fairs: &[Fair]) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn tokens_that_are_asked_for_at_once_do_not_pass_their_limit() {
     on_both_stores(async |mut house| {
-        let fair = house.fair(Vec::new(), Config::default()).await;
+        let fair = house.fair(Vec::new(), MarketConfig::default()).await;
         no_more_tokens_than_a_file_may_have(&[fair]).await;
     })
     .await;
@@ -232,6 +232,6 @@ async fn tokens_that_are_asked_for_at_once_do_not_pass_their_limit() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn tokens_at_several_processes_do_not_pass_their_limit() {
-    let (_database, fairs) = replicas::<2>(&Config::default()).await;
+    let (_database, fairs) = replicas::<2>(&MarketConfig::default()).await;
     no_more_tokens_than_a_file_may_have(&fairs).await;
 }

@@ -1,5 +1,5 @@
-//! The market as its callers see it: whole purchases, on real stores, with real and small agents. Each file is one topic.
-//! One binary, so that it is linked once.
+//! Tests of the market as its callers see it: whole purchases on real stores with small agents. Each file is one topic.
+//! One test binary, so that it is linked once.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 

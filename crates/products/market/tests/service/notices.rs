@@ -1,13 +1,13 @@
-//! External agents, and webhooks that arrive.
+//! External agents and their webhooks.
 
 use std::sync::Arc;
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use market::service::{
-    CallbackRequest, Config, Error, Event, External, MarketEntity, NewExternal, Once, Paging, WebhookEdit,
+    CallbackRequest, Error, Event, External, MarketConfig, MarketEntity, NewExternal, Once, Paging, WebhookEdit,
 };
 use market_rules::capability::{self, Served};
-use market_rules::transaction::Action;
+use market_rules::transaction::TransactionAction;
 use serde_json::{Value, json};
 use sha2::Sha256;
 
@@ -43,7 +43,7 @@ fn body(letter: &CallbackRequest) -> Value {
     serde_json::from_slice(&letter.body).unwrap()
 }
 
-/// Event ids that were told, by agent, in no order.
+/// Ids of delivered events by agent, unordered.
 fn told(phone: &Phone) -> Vec<(String, String)> {
     let calls = phone.calls.lock();
     let mut told: Vec<_> = calls
@@ -68,19 +68,19 @@ async fn is_quiet(fair: &Fair, agents: &[&External]) -> bool {
 async fn both_parties_hear_of_each_step_they_want_to_hear_of() {
     on_both_stores(async |mut house| {
         let phone = Phone::new(|_, _| Phone::says(204, ""));
-        let fair = house.fair_told(Config::default(), phone.clone()).await;
+        let fair = house.fair_told(MarketConfig::default(), phone.clone()).await;
         fair.has("b", 10_000).await;
         let ocr = fair.sells("s", "ocr", offer(Served::Person)).await;
         let buyers = watches(&fair, "b", &[Event::TransactionDelivered, Event::OrderCompleted]).await;
         let sellers = watches(&fair, "s", Event::ALL).await;
         let strangers = watches(&fair, "x", Event::ALL).await;
         let row = fair.order("b", &ocr).await.unwrap();
-        fair.act("b", row.id, Action::Freeze).await.unwrap();
-        fair.act("s", row.id, Action::Accept).await.unwrap();
+        fair.act("b", row.id, TransactionAction::Freeze).await.unwrap();
+        fair.act("s", row.id, TransactionAction::Accept).await.unwrap();
         fair.act("s", row.id, deliver(&json!({"total": 7}))).await.unwrap();
-        fair.act("b", row.id, Action::Confirm).await.unwrap();
+        fair.act("b", row.id, TransactionAction::Confirm).await.unwrap();
         let other = fair.order("b", &ocr).await.unwrap();
-        fair.act("b", other.id, Action::Cancel).await.unwrap();
+        fair.act("b", other.id, TransactionAction::Cancel).await.unwrap();
         until(async || is_quiet(&fair, &[&buyers, &sellers, &strangers]).await).await;
 
         let id = |row: &market_rules::Transaction, version: u64, name: &str| format!("evt_{}.{version}.{name}", row.id);
@@ -128,17 +128,21 @@ async fn both_parties_hear_of_each_step_they_want_to_hear_of() {
 async fn sellers_hear_of_what_becomes_of_their_capabilities() {
     on_both_stores(async |mut house| {
         let phone = Phone::new(|_, _| Phone::says(200, ""));
-        let fair = house.fair_told(Config::default(), phone.clone()).await;
+        let fair = house.fair_told(MarketConfig::default(), phone.clone()).await;
         let (market, caller) = (&fair.market, agent_of("s"));
         let agent = watches(&fair, "s", Event::ALL).await;
         let one = market.offer(&caller, offer(Served::Person), None, None).await.unwrap();
         let actor = caller.actor();
-        for action in [capability::Action::Submit, capability::Action::Offline, capability::Action::Online] {
+        for action in [
+            capability::CapabilityAction::Submit,
+            capability::CapabilityAction::Offline,
+            capability::CapabilityAction::Online,
+        ] {
             market.change_capability(&actor, &one.id, action, None).await.unwrap();
         }
-        let dearer = capability::Draft { price_ut: model::Json::parse("130"), ..Default::default() };
+        let dearer = capability::CapabilityDraft { price_ut: model::Json::parse("130"), ..Default::default() };
         market.edit_capability(&caller, &one.id, dearer, None).await.unwrap();
-        market.change_capability(&actor, &one.id, capability::Action::Remove, None).await.unwrap();
+        market.change_capability(&actor, &one.id, capability::CapabilityAction::Remove, None).await.unwrap();
         until(async || is_quiet(&fair, &[&agent]).await).await;
         let calls = phone.calls.lock();
         let mut said: Vec<(u64, String, String)> = calls
@@ -164,12 +168,12 @@ async fn sellers_hear_of_what_becomes_of_their_capabilities() {
     .await;
 }
 
-/// Between the commit and the call, and between the call and its note: what happened is told all the same.
+/// A crash between commit and delivery, or between delivery and its record, loses no notice.
 #[tokio::test]
 async fn a_webhook_is_told_by_the_next_process() {
     on_both_stores(async |mut house| {
         let phone = Phone::new(|_, _| Phone::says(500, ""));
-        let fair = house.fair_told(Config::default(), phone.clone()).await;
+        let fair = house.fair_told(MarketConfig::default(), phone.clone()).await;
         fair.has("b", 10_000).await;
         let ocr = fair.sells("s", "ocr", offer(Served::Person)).await;
         let agent = watches(&fair, "s", &[Event::TransactionCreated, Event::TransactionFrozen]).await;
@@ -178,12 +182,12 @@ async fn a_webhook_is_told_by_the_next_process() {
         house.kill().await;
         // An operator's process makes the next step, and delivers no notice.
         let fair = house.fair_offline(Vec::new()).await;
-        fair.act("b", row.id, Action::Freeze).await.unwrap();
+        fair.act("b", row.id, TransactionAction::Freeze).await.unwrap();
         assert_eq!(fair.market.deliveries(&agent).await.unwrap().waiting, 2);
         house.kill().await;
         let before = body(&phone.calls.lock()[0].1);
         let phone = Phone::new(|_, _| Phone::says(200, ""));
-        let fair = house.fair_told(Config::default(), phone.clone()).await;
+        let fair = house.fair_told(MarketConfig::default(), phone.clone()).await;
         until(async || is_quiet(&fair, &[&agent]).await).await;
         let calls = phone.calls.lock();
         let said: Vec<Value> = calls.iter().map(|(_, letter)| body(letter)).collect();
@@ -199,29 +203,29 @@ async fn a_webhook_is_told_by_the_next_process() {
 async fn what_is_refused_is_not_told() {
     on_both_stores(async |mut house| {
         let phone = Phone::new(|_, _| Phone::says(200, ""));
-        let fair = house.fair_told(Config::default(), phone.clone()).await;
+        let fair = house.fair_told(MarketConfig::default(), phone.clone()).await;
         let ocr = fair.sells("s", "ocr", offer(Served::Person)).await;
         let agent = watches(&fair, "s", Event::ALL).await;
         fair.order("b", &ocr).await.unwrap_err();
         fair.has("b", 200).await;
         let (one, two) = (fair.order("b", &ocr).await.unwrap(), fair.order("b", &ocr).await.unwrap());
-        fair.act("b", one.id, Action::Freeze).await.unwrap();
-        fair.act("b", two.id, Action::Freeze).await.unwrap_err();
+        fair.act("b", one.id, TransactionAction::Freeze).await.unwrap();
+        fair.act("b", two.id, TransactionAction::Freeze).await.unwrap_err();
         until(async || is_quiet(&fair, &[&agent]).await).await;
         assert_eq!(told(&phone).len(), 3, "two orders and one freeze: {:?}", told(&phone));
     })
     .await;
 }
 
-/// However many processes look, one delivers.
+/// With several processes, one delivers each notice.
 #[tokio::test]
 async fn of_many_processes_one_delivers() {
     let mut house = House::memory();
     let phone = Phone::new(|_, _| Phone::says(200, ""));
-    let fair = house.fair_told(Config::default(), phone.clone()).await;
+    let fair = house.fair_told(MarketConfig::default(), phone.clone()).await;
     let mut others = Vec::new();
     for _ in 0..3 {
-        others.push(house.another(Config::default(), phone.clone()).await);
+        others.push(house.another(MarketConfig::default(), phone.clone()).await);
     }
     fair.has("b", 100_000).await;
     let ocr = fair.sells("s", "ocr", offer(Served::Person)).await;
@@ -236,7 +240,7 @@ async fn of_many_processes_one_delivers() {
     assert_eq!((all.len(), different.len()), (40, 40));
 }
 
-/// Fifteen times, with longer and longer pauses; then it is lost, seen as such, and can be had again.
+/// Fifteen attempts with growing delays; then the notice is lost, shown as lost, and can be redelivered.
 #[tokio::test(start_paused = true)]
 async fn what_is_never_taken_is_lost_in_the_open() {
     let phone = Phone::new(|before, _| match before {
@@ -244,13 +248,13 @@ async fn what_is_never_taken_is_lost_in_the_open() {
         15 => Phone::says(410, ""),
         _ => Phone::says(200, ""),
     });
-    let fair = House::paused_told(Config::default(), phone.clone()).await;
+    let fair = House::paused_told(MarketConfig::default(), phone.clone()).await;
     fair.has("b", 1_000).await;
     let ocr = fair.sells("s", "ocr", offer(Served::Person)).await;
     let agent = watches(&fair, "s", &[Event::TransactionCreated]).await;
     let row = fair.order("b", &ocr).await.unwrap();
     let lost = async || fair.market.deliveries(&agent).await.unwrap();
-    // Looking all the time would make these hours long.
+    // A short interval would make these hours of paused time slow.
     until_by(std::time::Duration::from_secs(60), async || lost().await.lost == 1).await;
     let pauses: Vec<u64> = {
         let calls = phone.calls.lock();
@@ -277,11 +281,11 @@ async fn what_is_never_taken_is_lost_in_the_open() {
     assert!(matches!(refused, Error::Unknown(MarketEntity::External)), "{refused}");
 }
 
-/// Of what happens while too much waits for it, an agent does not hear; the purchase goes on.
+/// Events above the limit of pending notices are dropped; the purchase goes on.
 #[tokio::test]
 async fn so_many_wait_and_no_more() {
     let mut house = House::memory();
-    let fair = house.fair_told(Config::default(), Phone::new(|_, _| Phone::says(200, ""))).await;
+    let fair = house.fair_told(MarketConfig::default(), Phone::new(|_, _| Phone::says(200, ""))).await;
     fair.has("b", 1_000).await;
     let ocr = fair.sells("s", "ocr", offer(Served::Person)).await;
     let agent = watches(&fair, "s", &[Event::TransactionCreated]).await;
@@ -293,11 +297,11 @@ async fn so_many_wait_and_no_more() {
     assert_eq!(fair.market.deliveries(&agent).await.unwrap().waiting, 1_000);
 }
 
-/// A bound on what is kept as lost, and an end to that.
+/// Lost notices are limited in number and expire.
 #[tokio::test(start_paused = true)]
 async fn nothing_piles_up() {
     let phone = Phone::new(|_, _| Phone::says(410, ""));
-    let fair = House::paused_told(Config::default(), phone.clone()).await;
+    let fair = House::paused_told(MarketConfig::default(), phone.clone()).await;
     fair.has("b", 1_000).await;
     let ocr = fair.sells("s", "ocr", offer(Served::Person)).await;
     let agent = watches(&fair, "s", &[Event::TransactionCreated]).await;
@@ -315,7 +319,7 @@ async fn nothing_piles_up() {
 async fn whoever_is_gone_hears_nothing() {
     on_both_stores(async |mut house| {
         let phone = Phone::new(|_, _| Phone::says(503, ""));
-        let fair = house.fair_told(Config::default(), phone.clone()).await;
+        let fair = house.fair_told(MarketConfig::default(), phone.clone()).await;
         fair.has("b", 10_000).await;
         let ocr = fair.sells("s", "ocr", offer(Served::Person)).await;
         let (gone, mute) = (watches(&fair, "s", Event::ALL).await, watches(&fair, "s", Event::ALL).await);
@@ -336,7 +340,7 @@ async fn whoever_is_gone_hears_nothing() {
 async fn an_external_agent_is_its_owners_alone_and_its_secret_nobodys() {
     on_both_stores(async |mut house| {
         let phone: Arc<Phone> = Phone::new(|_, _| Phone::says(200, ""));
-        let fair = house.fair_told(Config::default(), phone).await;
+        let fair = house.fair_told(MarketConfig::default(), phone).await;
         let (market, s) = (&fair.market, agent_of("s"));
         let once = |key: &str| Once { key: key.to_owned(), print: [1; 32] };
         let made = market.add_external(&s, &new(), Some(once("a"))).await.unwrap();
@@ -373,7 +377,7 @@ async fn an_external_agent_is_its_owners_alone_and_its_secret_nobodys() {
         let shown = market.webhook(&moved).unwrap();
         assert_eq!((shown.url.as_deref(), shown.events.len()), (Some("https://other.example.com"), 1));
 
-        // Neither where nor with what is in the store for anybody to read, nor in what is remembered of requests.
+        // Neither the address nor the secret is readable in the store or in stored results of requests.
         let store = fair.engine().store();
         for (kind, key) in
             [("market/external", format!("default\u{1f}{}", made.id)), ("market/hooks", "default\u{1f}s".into())]
@@ -423,11 +427,11 @@ async fn an_external_agent_is_its_owners_alone_and_its_secret_nobodys() {
     .await;
 }
 
-/// Where nothing seals, no secret is taken.
+/// Without a seal, secrets are refused.
 #[tokio::test]
 async fn without_a_seal_there_are_no_webhooks() {
     let mut house = House::memory();
-    let fair = house.fair(Vec::new(), Config::default()).await;
+    let fair = house.fair(Vec::new(), MarketConfig::default()).await;
     let made = fair.market.add_external(&agent_of("s"), &new(), None).await.unwrap();
     let refused = fair.market.set_webhook(&agent_of("s"), &made.id, &hook(Event::ALL), None).await.unwrap_err();
     assert!(refused.to_string().contains("push.enabled"), "{refused}");

@@ -1,14 +1,14 @@
-//! Agents with a price: what callers pay, what sellers and the platform get, what budgets allow, and that it all adds up.
+//! Agents with a price: costs of callers, income of sellers and the platform, budgets, and a consistent ledger.
 
 use std::sync::Arc;
 
 use engine::Engine;
 use futures_util::StreamExt as _;
 use ledger::{AccountId, UserId, Ut};
-use market::service::{BilledAgent, BillingTerms, Budgets, Config, PRICE_EXTENSION};
+use market::service::{BilledAgent, BillingTerms, Budgets, MarketConfig, PRICE_EXTENSION};
 use market_rules::capability::Served;
 use market_rules::tariff::{Budget, Fine, Price, Window};
-use market_rules::transaction::{Action, Status};
+use market_rules::transaction::{Status, TransactionAction};
 use model::ports::agent::{Agent, AgentEvent, EndState, Restart};
 use model::ports::store::{Commit, Outcome};
 use model::{
@@ -36,7 +36,7 @@ fn priced(agent: Arc<dyn Agent>, price: Price, seller: Option<&str>, budgets: Bu
     Arc::new(BilledAgent::new(agent, price, seller.map(UserId::from), terms(budgets)))
 }
 
-/// Does what the message says; a number is so many tokens read, and twice as many written.
+/// An agent that follows its message; a number is the count of input tokens, with twice as many output tokens.
 fn worker(restart: Restart) -> Arc<dyn Agent> {
     acting("worker", restart, |turn| match turn.messages[0].message.text().as_str() {
         "hang" => futures_util::stream::pending().boxed(),
@@ -98,7 +98,7 @@ async fn commission(fair: &Fair) -> i64 {
     fair.engine().store().balances(vec![account.into()]).await.unwrap()[0]
 }
 
-/// Clean, with so many turns that run.
+/// The check is clean and reports this number of running turns.
 async fn agrees(fair: &Fair, turns: u64) {
     let report = fair.market.verify().await.unwrap();
     assert_eq!(report.words().collect::<Vec<_>>(), [""; 0]);
@@ -109,7 +109,7 @@ async fn agrees(fair: &Fair, turns: u64) {
 async fn a_caller_pays_the_seller_is_paid_and_the_platform_has_its_share() {
     on_both_stores(async |mut house| {
         let agent = priced(echo(), flat("0.5", "0.25"), Some("s"), Budgets::default());
-        let fair = house.fair(vec![agent], Config::default()).await;
+        let fair = house.fair(vec![agent], MarketConfig::default()).await;
         rich(&fair, "alice", "10").await;
         let task = ask(&fair, "alice", "echo", say("hi")).await.unwrap();
         assert_eq!((balance(&fair, "alice").await, frozen(&fair, "alice").await), (925, 0));
@@ -140,8 +140,9 @@ async fn what_is_metered_is_settled_by_what_was_used_and_the_rest_goes_back() {
             hold: ut("2"),
             ..Price::default()
         };
-        let fair =
-            house.fair(vec![priced(worker(Restart::Fail), price, None, Budgets::default())], Config::default()).await;
+        let fair = house
+            .fair(vec![priced(worker(Restart::Fail), price, None, Budgets::default())], MarketConfig::default())
+            .await;
         rich(&fair, "alice", "3").await;
         let mut left = 300;
         for (text, cost, state) in [
@@ -149,7 +150,7 @@ async fn what_is_metered_is_settled_by_what_was_used_and_the_rest_goes_back() {
             // 0.01 and 0.05 for a thousand and two thousand, exactly.
             ("1000", 16, State::Completed),
             ("1001", 17, State::Completed),
-            // More than was set aside is not taken.
+            // The cost is limited to the held amount.
             ("900000", 200, State::Completed),
             ("fail", 6, State::Failed),
         ] {
@@ -177,7 +178,7 @@ async fn what_is_metered_is_settled_by_what_was_used_and_the_rest_goes_back() {
 async fn a_task_is_paid_for_once_and_each_of_its_turns() {
     on_both_stores(async |mut house| {
         let agent = priced(worker(Restart::Fail), flat("1", "0.5"), None, Budgets::default());
-        let fair = house.fair(vec![agent], Config::default()).await;
+        let fair = house.fair(vec![agent], MarketConfig::default()).await;
         rich(&fair, "alice", "10").await;
         let task = ask(&fair, "alice", "worker", say("ask")).await.unwrap();
         assert_eq!((task.state(), balance(&fair, "alice").await), (State::InputRequired, 850));
@@ -192,7 +193,7 @@ async fn a_task_is_paid_for_once_and_each_of_its_turns() {
         let task =
             ask(&fair, "alice", "worker", Send { task: Some(task.id.to_string()), ..say("forge") }).await.unwrap();
         assert_eq!(receipt(&task)["total"], json!({"amount": "2", "currency": "UT", "turns": 2}));
-        // A task for its price alone goes on for nothing.
+        // Further turns of a task priced per task are free.
         fair.engine().set_agents(vec![priced(worker(Restart::Fail), flat("1", "0"), None, Budgets::default())]);
         let task = ask(&fair, "alice", "worker", say("ask")).await.unwrap();
         let task = ask(&fair, "alice", "worker", Send { task: Some(task.id.to_string()), ..say("1") }).await.unwrap();
@@ -213,8 +214,9 @@ fn facts(fault: &Fault) -> Value {
 
 #[tokio::test]
 async fn who_cannot_pay_is_told_what_it_takes() {
-    let fair =
-        House::memory().fair(vec![priced(echo(), flat("2", "0"), None, Budgets::default())], Config::default()).await;
+    let fair = House::memory()
+        .fair(vec![priced(echo(), flat("2", "0"), None, Budgets::default())], MarketConfig::default())
+        .await;
     rich(&fair, "alice", "1.5").await;
     let fault = ask(&fair, "alice", "echo", say("hi")).await.unwrap_err();
     assert_eq!(fault.kind, Kind::InsufficientBalance);
@@ -238,7 +240,7 @@ async fn who_cannot_pay_is_told_what_it_takes() {
     let fault = fair.engine().send(&of("elsewhere", "alice"), say("hi")).await.unwrap_err();
     assert_eq!(fault.kind, Kind::Forbidden);
     assert_eq!(fair.engine().health().await.unwrap().tasks, 0);
-    // A caller by token has a name that is no user's id; what it is told is the id to open.
+    // The name of a caller by token is no user id; the error names the id to open.
     let token = of("default", "jwt:idp.example/x#ann~1\u{1f}");
     let fault = fair.engine().send(&token, say("hi")).await.unwrap_err();
     let id = facts(&fault)["payer"].as_str().unwrap().to_owned();
@@ -258,7 +260,7 @@ async fn budgets_of_keys_and_contexts_are_kept_to() {
             per_context: Some(ut("2")),
         };
         let price = Price { per_1k_input: Fine::parse("0.1").unwrap(), hold: ut("1"), ..Price::default() };
-        let fair = house.fair(vec![priced(worker(Restart::Fail), price, None, budgets)], Config::default()).await;
+        let fair = house.fair(vec![priced(worker(Restart::Fail), price, None, budgets)], MarketConfig::default()).await;
         for name in ["alice", "bob", "carol"] {
             rich(&fair, name, "100").await;
         }
@@ -298,7 +300,7 @@ async fn budgets_of_keys_and_contexts_are_kept_to() {
 async fn a_refusal_takes_nothing_from_a_budget() {
     let budgets = Budgets { per_key: Some(Budget { amount: ut("2"), window: Window::Month }), ..Budgets::default() };
     let fair = House::memory()
-        .fair(vec![priced(worker(Restart::Fail), flat("0", "2"), None, budgets)], Config::default())
+        .fair(vec![priced(worker(Restart::Fail), flat("0", "2"), None, budgets)], MarketConfig::default())
         .await;
     rich(&fair, "alice", "1").await;
     for _ in 0..3 {
@@ -325,7 +327,7 @@ async fn turns_that_a_crash_cut_off_are_settled_by_the_next_process() {
                 });
                 priced(agent, flat("0", "0.5"), Some("s"), Budgets::default())
             };
-            let fair = house.fair(vec![slow(true)], Config::default()).await;
+            let fair = house.fair(vec![slow(true)], MarketConfig::default()).await;
             let name = format!("{restart:?}").to_lowercase();
             rich(&fair, &name, "10").await;
             let mut ids = Vec::new();
@@ -336,7 +338,7 @@ async fn turns_that_a_crash_cut_off_are_settled_by_the_next_process() {
             assert_eq!((balance(&fair, &name).await, frozen(&fair, &name).await), (850, 150));
             agrees(&fair, 3).await;
             house.kill().await;
-            let fair = house.fair(vec![slow(false)], Config::default()).await;
+            let fair = house.fair(vec![slow(false)], MarketConfig::default()).await;
             for id in ids {
                 until(async || fair.engine().task(id).await.unwrap().unwrap().core.is_settled()).await;
             }
@@ -351,7 +353,7 @@ async fn turns_that_a_crash_cut_off_are_settled_by_the_next_process() {
 #[tokio::test]
 async fn a_purchase_that_an_agent_with_a_price_serves_is_paid_for_by_its_seller() {
     on_both_stores(async |mut house| {
-        let config = || Config { agents: vec!["worker".into()], ..Config::default() };
+        let config = || MarketConfig { agents: vec!["worker".into()], ..MarketConfig::default() };
         let agent = priced(worker(Restart::Fail), flat("20", "0"), None, Budgets::default());
         let fair = house.fair(vec![agent], config()).await;
         rich(&fair, "b", "1000").await;
@@ -359,17 +361,17 @@ async fn a_purchase_that_an_agent_with_a_price_serves_is_paid_for_by_its_seller(
         let ocr = fair.sells("s", "ocr", offer(Served::Agent("worker".into()))).await;
         let buys = async || {
             let row = fair.order("b", &ocr).await.unwrap();
-            fair.act("b", row.id, Action::Freeze).await.unwrap();
+            fair.act("b", row.id, TransactionAction::Freeze).await.unwrap();
             row.id
         };
         let id = buys().await;
         fair.comes_to(id, Status::Delivered).await;
         assert_eq!(balance(&fair, "s").await, 1_000);
-        // A second one is more than the seller has: the buyer has its money back.
+        // A second one exceeds the seller's balance: the buyer is refunded.
         let short = buys().await;
         let row = fair.comes_to(short, Status::Failed).await;
         assert!(format!("{row:?}").contains("insufficient balance"), "{row:?}");
-        fair.act("b", id, Action::Confirm).await.unwrap();
+        fair.act("b", id, TransactionAction::Confirm).await.unwrap();
         assert_eq!((balance(&fair, "s").await, balance(&fair, "b").await), (11_800, 88_000));
         agrees(&fair, 0).await;
     })
@@ -380,7 +382,7 @@ async fn a_purchase_that_an_agent_with_a_price_serves_is_paid_for_by_its_seller(
 async fn the_check_finds_what_is_set_aside_for_nothing_and_what_is_not_set_aside() {
     let mut house = House::memory();
     let fair = house
-        .fair(vec![priced(worker(Restart::Fail), flat("0", "1"), None, Budgets::default())], Config::default())
+        .fair(vec![priced(worker(Restart::Fail), flat("0", "1"), None, Budgets::default())], MarketConfig::default())
         .await;
     rich(&fair, "alice", "10").await;
     let id = begun(&fair, "alice", "hang").await;
@@ -415,13 +417,13 @@ async fn the_check_finds_what_is_set_aside_for_nothing_and_what_is_not_set_aside
     change(RecordChange::Remove { kind: kind.clone(), key: key.clone(), expect: Expect::Any }).await;
     says("it runs, and what was set aside for it is not there").await;
     says("neither hold nor payment is there").await;
-    // It is there and says something else.
+    // The hold exists with other facts.
     change(put(&text.replace("\"amount\":100", "\"amount\":90"))).await;
     says("what is set aside for it is not what its log says").await;
     says("its hold is not what its entry says").await;
     change(put("\u{1}nonsense")).await;
     says("cannot be read").await;
-    // The turn is over, and it is still there.
+    // The turn has ended, and the hold still exists.
     change(RecordChange::Remove { kind: kind.clone(), key: key.clone(), expect: Expect::Any }).await;
     change(put(&text)).await;
     agrees(&fair, 1).await;
@@ -433,7 +435,7 @@ async fn the_check_finds_what_is_set_aside_for_nothing_and_what_is_not_set_aside
     says("it was paid for, and its money is still set aside").await;
 }
 
-/// A small generator, so that a case that fails can be had again.
+/// A small seeded generator, so that failures can be reproduced.
 struct Dice(u64);
 
 impl Dice {
@@ -476,7 +478,7 @@ async fn customer(engine: Engine, seed: u64, orders: u64) {
     }
 }
 
-/// Many callers, few purses, one budget: it is never overspent, and in the end not a hundredth is missing.
+/// Many callers, few wallets, one budget: it is never exceeded, and the ledger is consistent at the end.
 async fn many(fair: &Fair, people: u64, orders: u64) {
     for n in 0..6 {
         rich(fair, &format!("u{n}"), &(5 * (n + 1)).to_string()).await;
@@ -527,13 +529,13 @@ fn crowded() -> Vec<Arc<dyn Agent>> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn many_callers_never_overspend_a_budget() {
-    let fair = House::memory().fair(crowded(), Config::default()).await;
+    let fair = House::memory().fair(crowded(), MarketConfig::default()).await;
     many(&fair, 24, 20).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nor_do_they_on_a_disk() {
     let mut house = House::sqlite();
-    let fair = house.fair(crowded(), Config::default()).await;
+    let fair = house.fair(crowded(), MarketConfig::default()).await;
     many(&fair, 12, 20).await;
 }

@@ -1,10 +1,10 @@
-//! Buying from a person, step by step, and everything that stands in the way of it.
+//! Purchases from a person, step by step, and all refusals.
 
 use std::collections::HashSet;
 
-use market::service::{Caller, Config, Error, Once, OrderRequest};
-use market_rules::capability::{Action as Change, Draft, Served};
-use market_rules::transaction::{Action, DecisionSource, Status};
+use market::service::{Error, MarketCaller, MarketConfig, Once, OrderRequest};
+use market_rules::capability::{CapabilityAction as Change, CapabilityDraft, Served};
+use market_rules::transaction::{DecisionSource, Status, TransactionAction};
 use market_rules::{Transaction, Via, autonomy};
 use model::State;
 use serde_json::json;
@@ -22,13 +22,13 @@ fn rule(refused: Error) -> market_rules::Error {
 
 async fn paid(fair: &Fair, buyer: &str, capability: &market_rules::CapabilityId) -> Transaction {
     let row = fair.order(buyer, capability).await.unwrap();
-    fair.act(buyer, row.id, Action::Freeze).await.unwrap()
+    fair.act(buyer, row.id, TransactionAction::Freeze).await.unwrap()
 }
 
 #[tokio::test]
 async fn a_purchase_from_a_person_goes_its_way() {
     on_both_stores(async |mut house| {
-        let fair = house.fair(Vec::new(), Config::default()).await;
+        let fair = house.fair(Vec::new(), MarketConfig::default()).await;
         let ocr = fair.sells("s", "cap_ocr_invoice_v1", offer(Served::Person)).await;
         fair.has("b", 1_000).await;
         let row = fair.order("b", &ocr).await.unwrap();
@@ -36,10 +36,10 @@ async fn a_purchase_from_a_person_goes_its_way() {
         let mut follow = fair.market.follow(&person("s"), row.id).await.unwrap();
         let mut seen = vec![follow.next().await.unwrap().unwrap().status];
         for (who, action, status, left) in [
-            ("b", Action::Freeze, Status::Frozen, 88_000),
-            ("s", Action::Accept, Status::Accepted, 88_000),
+            ("b", TransactionAction::Freeze, Status::Frozen, 88_000),
+            ("s", TransactionAction::Accept, Status::Accepted, 88_000),
             ("s", deliver(&json!({"total": "99.50"})), Status::Delivered, 88_000),
-            ("b", Action::Confirm, Status::Settled, 88_000),
+            ("b", TransactionAction::Confirm, Status::Settled, 88_000),
         ] {
             let row = fair.act(who, row.id, action).await.unwrap();
             assert_eq!((row.status, balance(&fair, "b").await), (status, left));
@@ -49,11 +49,16 @@ async fn a_purchase_from_a_person_goes_its_way() {
         assert_eq!(seen, [Status::PendingFreeze, Status::Frozen, Status::Accepted, Status::Delivered, Status::Settled]);
         assert_eq!((balance(&fair, "s").await, frozen(&fair, "b").await), (10_800, 0));
         assert_eq!(fair.engine().health().await.unwrap().timers, 0);
-        for (who, action) in [("b", Action::Cancel), ("b", Action::Confirm), ("s", Action::Accept)] {
+        for (who, action) in
+            [("b", TransactionAction::Cancel), ("b", TransactionAction::Confirm), ("s", TransactionAction::Accept)]
+        {
             let refused = fair.act(who, row.id, action).await.unwrap_err();
             assert_eq!(rule(refused).status(), Some(Status::Settled));
         }
-        assert_eq!(rule(fair.act("x", row.id, Action::Confirm).await.unwrap_err()), market_rules::Error::NotParty);
+        assert_eq!(
+            rule(fair.act("x", row.id, TransactionAction::Confirm).await.unwrap_err()),
+            market_rules::Error::NotParty
+        );
         assert_eq!(adds_up(&fair).await.len(), 1);
     })
     .await;
@@ -62,19 +67,19 @@ async fn a_purchase_from_a_person_goes_its_way() {
 #[tokio::test]
 async fn who_has_too_little_buys_nothing() {
     on_both_stores(async |mut house| {
-        let fair = house.fair(Vec::new(), Config::default()).await;
+        let fair = house.fair(Vec::new(), MarketConfig::default()).await;
         let ocr = fair.sells("s", "ocr", offer(Served::Person)).await;
         let short = |available| market_rules::Error::Insufficient { needed: ut(120), available };
         assert_eq!(rule(fair.order("b", &ocr).await.unwrap_err()), short(ut(0)));
         fair.has("b", 200).await;
-        // Both orders are good for themselves; the money is there for one.
+        // Each order is valid; the balance covers one of them.
         let (one, two) = (fair.order("b", &ocr).await.unwrap(), fair.order("b", &ocr).await.unwrap());
-        fair.act("b", one.id, Action::Freeze).await.unwrap();
-        assert_eq!(rule(fair.act("b", two.id, Action::Freeze).await.unwrap_err()), short(ut(80)));
+        fair.act("b", one.id, TransactionAction::Freeze).await.unwrap();
+        assert_eq!(rule(fair.act("b", two.id, TransactionAction::Freeze).await.unwrap_err()), short(ut(80)));
         assert_eq!(fair.row(two.id).await, two);
         // Refunded money can be spent again.
-        fair.act("s", one.id, Action::Reject { reason: None }).await.unwrap();
-        fair.act("b", two.id, Action::Freeze).await.unwrap();
+        fair.act("s", one.id, TransactionAction::Reject { reason: None }).await.unwrap();
+        fair.act("b", two.id, TransactionAction::Freeze).await.unwrap();
         assert_eq!((balance(&fair, "b").await, frozen(&fair, "b").await), (8_000, 12_000));
         adds_up(&fair).await;
     })
@@ -84,7 +89,7 @@ async fn who_has_too_little_buys_nothing() {
 #[tokio::test]
 async fn money_that_is_set_aside_with_the_order_is_there_or_there_is_no_order() {
     on_both_stores(async |mut house| {
-        let mut config = Config::default();
+        let mut config = MarketConfig::default();
         config.purchases.auto_freeze = true;
         let fair = house.fair(Vec::new(), config).await;
         let ocr = fair.sells("s", "ocr", offer(Served::Person)).await;
@@ -97,11 +102,11 @@ async fn money_that_is_set_aside_with_the_order_is_there_or_there_is_no_order() 
     .await;
 }
 
-/// A few orders more than there is money for, all at once.
+/// Concurrent orders for more than the balance.
 #[tokio::test]
 async fn orders_at_once_never_spend_more_than_there_is() {
     on_both_stores(async |mut house| {
-        let mut config = Config::default();
+        let mut config = MarketConfig::default();
         config.purchases.auto_freeze = true;
         let fair = house.fair(Vec::new(), config).await;
         let ocr = fair.sells("s", "ocr", offer(Served::Person)).await;
@@ -126,27 +131,28 @@ async fn orders_at_once_never_spend_more_than_there_is() {
     .await;
 }
 
-fn careful(user: &str, per_call: i64, daily: i64) -> Caller {
-    let limits = autonomy::Limits { per_call: ut(per_call), daily: ut(daily), ..autonomy::Limits::default() };
-    Caller { limits, ..agent_of(user) }
+fn careful(user: &str, per_call: i64, daily: i64) -> MarketCaller {
+    let limits =
+        autonomy::SpendingLimits { per_call: ut(per_call), daily: ut(daily), ..autonomy::SpendingLimits::default() };
+    MarketCaller { limits, ..agent_of(user) }
 }
 
 #[tokio::test]
 async fn an_agent_above_its_limit_waits_for_its_person() {
     on_both_stores(async |mut house| {
-        let fair = house.fair(Vec::new(), Config::default()).await;
+        let fair = house.fair(Vec::new(), MarketConfig::default()).await;
         let ocr = fair.sells("s", "ocr", offer(Served::Person)).await;
         fair.has("b", 1_000).await;
         let row = fair.market.order(&careful("b", 100, 5_000), OrderRequest::of(ocr), None).await.unwrap();
         assert_eq!((row.status, row.state()), (Status::PendingFreeze, State::InputRequired));
         assert_eq!(fair.engine().task(row.id.0).await.unwrap().unwrap().state(), State::InputRequired);
-        let by_agent = fair.market.act(&agent_of("b").actor(), row.id, Action::Freeze, None).await;
+        let by_agent = fair.market.act(&agent_of("b").actor(), row.id, TransactionAction::Freeze, None).await;
         assert_eq!(rule(by_agent.unwrap_err()), market_rules::Error::ConfirmationPending);
-        let by_agent = fair.market.act(&agent_of("b").actor(), row.id, Action::Approve(None), None).await;
+        let by_agent = fair.market.act(&agent_of("b").actor(), row.id, TransactionAction::Approve(None), None).await;
         assert_eq!(rule(by_agent.unwrap_err()), market_rules::Error::ConfirmationPending);
-        let approved = fair.act("b", row.id, Action::Approve(None)).await.unwrap();
+        let approved = fair.act("b", row.id, TransactionAction::Approve(None)).await.unwrap();
         assert_eq!((approved.state(), approved.decision_source), (State::Submitted, DecisionSource::UserConfirmed));
-        fair.act("b", row.id, Action::Freeze).await.unwrap();
+        fair.act("b", row.id, TransactionAction::Freeze).await.unwrap();
         adds_up(&fair).await;
     })
     .await;
@@ -155,13 +161,13 @@ async fn an_agent_above_its_limit_waits_for_its_person() {
 #[tokio::test]
 async fn a_days_sum_is_never_above_the_limit_however_many_order_at_once() {
     on_both_stores(async |mut house| {
-        let fair = house.fair(Vec::new(), Config::default()).await;
+        let fair = house.fair(Vec::new(), MarketConfig::default()).await;
         let ocr = fair.sells("s", "ocr", offer(Served::Person)).await;
         fair.has("b", 100_000).await;
         let orders: Vec<_> = (0..30)
             .map(|_| {
                 let (fair, ocr) = (fair.clone(), ocr.clone());
-                // Eight fit into the day; 120 more do not.
+                // The daily limit covers eight; 120 more exceed it.
                 tokio::spawn(
                     async move { fair.market.order(&careful("b", 500, 1_000), OrderRequest::of(ocr), None).await },
                 )
@@ -184,9 +190,10 @@ async fn a_days_sum_is_never_above_the_limit_however_many_order_at_once() {
 #[tokio::test]
 async fn what_is_sold_out_is_not_sold() {
     on_both_stores(async |mut house| {
-        let fair = house.fair(Vec::new(), Config::default()).await;
-        let daily = fair.sells("s", "daily", Draft { daily_limit: Some(3), ..offer(Served::Person) }).await;
-        let fast = fair.sells("s", "fast", Draft { rate_limit_per_min: Some(2), ..offer(Served::Person) }).await;
+        let fair = house.fair(Vec::new(), MarketConfig::default()).await;
+        let daily = fair.sells("s", "daily", CapabilityDraft { daily_limit: Some(3), ..offer(Served::Person) }).await;
+        let fast =
+            fair.sells("s", "fast", CapabilityDraft { rate_limit_per_min: Some(2), ..offer(Served::Person) }).await;
         fair.has("b", 10_000).await;
         for (capability, limit) in [(&daily, 3), (&fast, 2)] {
             let mut sold = Vec::new();
@@ -202,8 +209,8 @@ async fn what_is_sold_out_is_not_sold() {
                 matches!(refused, market_rules::Error::Quota { limit: told, .. } if told as usize == limit),
                 "{refused:?}"
             );
-            // A sale that came to nothing was a sale.
-            fair.act("b", sold[0].id, Action::Cancel).await.unwrap();
+            // A cancelled sale stays counted.
+            fair.act("b", sold[0].id, TransactionAction::Cancel).await.unwrap();
         }
         adds_up(&fair).await;
     })
@@ -213,7 +220,7 @@ async fn what_is_sold_out_is_not_sold() {
 #[tokio::test]
 async fn the_same_request_many_times_at_once_is_one_purchase() {
     on_both_stores(async |mut house| {
-        let fair = house.fair(Vec::new(), Config::default()).await;
+        let fair = house.fair(Vec::new(), MarketConfig::default()).await;
         let ocr = fair.sells("s", "ocr", offer(Served::Person)).await;
         fair.has("b", 10_000).await;
         for via in [Via::Agent, Via::Person] {
@@ -239,18 +246,18 @@ async fn the_same_request_many_times_at_once_is_one_purchase() {
                 "another's key: {another:?}"
             );
 
-            // A step, too: the answer of the first, though it has gone on since.
+            // A repeated step gets the first answer, although the purchase has moved on.
             let id = *rows.iter().next().unwrap();
             let buyer = caller("b", via);
             let freeze = |n: u8| {
                 let once = Once { key: format!("{via:?}/freeze"), print: [n; 32] };
                 let (market, buyer) = (fair.market.clone(), buyer.clone());
-                async move { market.act(&buyer.actor(), id, Action::Freeze, Some((&buyer, once))).await }
+                async move { market.act(&buyer.actor(), id, TransactionAction::Freeze, Some((&buyer, once))).await }
             };
             let (one, two, three) = tokio::join!(freeze(1), freeze(1), freeze(1));
             let first = one.unwrap();
             assert_eq!((first.status, two.unwrap(), three.unwrap()), (Status::Frozen, first.clone(), first.clone()));
-            fair.act("s", id, Action::Accept).await.unwrap();
+            fair.act("s", id, TransactionAction::Accept).await.unwrap();
             assert_eq!(freeze(1).await.unwrap(), first);
             assert!(matches!(freeze(2).await, Err(Error::KeyReused)));
         }
@@ -263,8 +270,8 @@ async fn the_same_request_many_times_at_once_is_one_purchase() {
 #[tokio::test]
 async fn the_same_request_twice_for_the_last_there_is_is_one_purchase() {
     on_both_stores(async |mut house| {
-        let fair = house.fair(Vec::new(), Config::default()).await;
-        let last = fair.sells("s", "last", Draft { daily_limit: Some(1), ..offer(Served::Person) }).await;
+        let fair = house.fair(Vec::new(), MarketConfig::default()).await;
+        let last = fair.sells("s", "last", CapabilityDraft { daily_limit: Some(1), ..offer(Served::Person) }).await;
         fair.has("b", 120).await;
         for via in [Via::Person, Via::Agent] {
             let key = Once { key: "k".into(), print: [1; 32] };
@@ -282,20 +289,20 @@ async fn the_same_request_twice_for_the_last_there_is_is_one_purchase() {
 #[tokio::test]
 async fn a_cancel_and_an_accept_at_once_have_one_winner() {
     on_both_stores(async |mut house| {
-        let fair = house.fair(Vec::new(), Config::default()).await;
+        let fair = house.fair(Vec::new(), MarketConfig::default()).await;
         let ocr = fair.sells("s", "ocr", offer(Served::Person)).await;
         fair.has("b", 100_000).await;
         for round in 0..30 {
             let row = paid(&fair, "b", &ocr).await;
-            let act = |who: &'static str, action: Action| {
+            let act = |who: &'static str, action: TransactionAction| {
                 let (fair, id) = (fair.clone(), row.id);
                 tokio::spawn(async move { fair.act(who, id, action).await })
             };
             let (one, other) = if round % 2 == 0 {
-                (act("b", Action::Cancel), act("s", Action::Accept))
+                (act("b", TransactionAction::Cancel), act("s", TransactionAction::Accept))
             } else {
-                let accept = act("s", Action::Accept);
-                (act("b", Action::Cancel), accept)
+                let accept = act("s", TransactionAction::Accept);
+                (act("b", TransactionAction::Cancel), accept)
             };
             let (cancelled, accepted) = (one.await.unwrap(), other.await.unwrap());
             assert_ne!(cancelled.is_ok(), accepted.is_ok());
@@ -306,7 +313,7 @@ async fn a_cancel_and_an_accept_at_once_have_one_winner() {
             assert_eq!(frozen(&fair, "b").await, held);
             if now.status == Status::Accepted {
                 fair.market
-                    .act(&market_rules::Actor::Platform, row.id, Action::Fail { reason: None }, None)
+                    .act(&market_rules::Actor::Platform, row.id, TransactionAction::Fail { reason: None }, None)
                     .await
                     .unwrap();
             }
@@ -320,14 +327,14 @@ async fn a_cancel_and_an_accept_at_once_have_one_winner() {
 #[tokio::test]
 async fn lists_show_a_user_its_purchases_and_sales() {
     on_both_stores(async |mut house| {
-        let fair = house.fair(Vec::new(), Config::default()).await;
+        let fair = house.fair(Vec::new(), MarketConfig::default()).await;
         let ocr = fair.sells("s", "ocr", offer(Served::Person)).await;
         fair.has("b", 100_000).await;
         let mut ids = Vec::new();
         for _ in 0..5 {
             ids.push(fair.order("b", &ocr).await.unwrap().id);
         }
-        fair.act("b", ids[1], Action::Freeze).await.unwrap();
+        fair.act("b", ids[1], TransactionAction::Freeze).await.unwrap();
         let paging = market::service::Paging { page: 1, size: 3 };
         let listed = async |who: &str, role, status| {
             let page = fair.market.transactions(&agent_of(who), role, status, paging).await.unwrap();
@@ -347,11 +354,11 @@ async fn lists_show_a_user_its_purchases_and_sales() {
     .await;
 }
 
-/// All that is there is in several lists; whatever page of it is asked for, they read as one.
+/// Purchases are in several lists; every page reads them as one.
 #[tokio::test]
 async fn every_page_of_what_is_under_way_and_over_is_where_it_belongs() {
     on_both_stores(async |mut house| {
-        let fair = house.fair(Vec::new(), Config::default()).await;
+        let fair = house.fair(Vec::new(), MarketConfig::default()).await;
         let ocr = fair.sells("s", "ocr", offer(Served::Person)).await;
         let own = fair.sells("b", "own", offer(Served::Person)).await;
         fair.has("b", 100_000).await;
@@ -367,12 +374,12 @@ async fn every_page_of_what_is_under_way_and_over_is_where_it_belongs() {
             }
             match n % 5 {
                 0 => continue,
-                1 => fair.act(buyer, row.id, Action::Cancel).await.unwrap(),
-                2 if n % 2 == 0 => fair.act(seller, row.id, Action::Reject { reason: None }).await.unwrap(),
+                1 => fair.act(buyer, row.id, TransactionAction::Cancel).await.unwrap(),
+                2 if n % 2 == 0 => fair.act(seller, row.id, TransactionAction::Reject { reason: None }).await.unwrap(),
                 _ => {
-                    fair.act(seller, row.id, Action::Accept).await.unwrap();
+                    fair.act(seller, row.id, TransactionAction::Accept).await.unwrap();
                     fair.act(seller, row.id, deliver(&json!({}))).await.unwrap();
-                    fair.act(buyer, row.id, Action::Confirm).await.unwrap()
+                    fair.act(buyer, row.id, TransactionAction::Confirm).await.unwrap()
                 }
             };
         }
@@ -401,17 +408,18 @@ async fn every_page_of_what_is_under_way_and_over_is_where_it_belongs() {
     .await;
 }
 
-/// The cached capability and day's sum of a process never sell what is off the market, refuse what is on it again, or exceed a
-/// day's limit.
+/// The cached capability and day's sum of a process never sell what is off the market, refuse what is on it again, or
+/// exceed a day's limit.
 #[tokio::test]
 async fn an_order_rests_on_what_is_so_and_not_on_what_was() {
     let (mut house, phone) = (House::memory(), Phone::new(|_, _| Phone::says(204, "")));
-    let here = house.fair_told(Config::default(), phone.clone()).await;
-    let there = house.another(Config::default(), phone.clone()).await;
+    let here = house.fair_told(MarketConfig::default(), phone.clone()).await;
+    let there = house.another(MarketConfig::default(), phone.clone()).await;
     let ocr = here.sells("s", "ocr", offer(Served::Person)).await;
     here.has("b", 100_000).await;
-    let limits = autonomy::Limits { per_call: ut(1_000), daily: ut(400), ..autonomy::Limits::default() };
-    let buyer = Caller { limits, ..agent_of("b") };
+    let limits =
+        autonomy::SpendingLimits { per_call: ut(1_000), daily: ut(400), ..autonomy::SpendingLimits::default() };
+    let buyer = MarketCaller { limits, ..agent_of("b") };
     let order = async |fair: &Fair| fair.market.order(&buyer, OrderRequest::of(ocr.clone()), None).await;
     let change = async |action| there.market.change_capability(&person("s"), &ocr, action, None).await.unwrap();
     assert_eq!(order(&here).await.unwrap().status, Status::PendingFreeze);

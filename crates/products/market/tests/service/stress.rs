@@ -1,17 +1,17 @@
-//! Many at once, each doing what comes to mind. Whatever comes of it, nothing is made and nothing is lost.
+//! Many concurrent users with random actions. Money is conserved.
 
 use std::sync::Arc;
 
-use market::service::{Config, Error, Once, OrderRequest};
+use market::service::{Error, MarketConfig, Once, OrderRequest};
 use market_rules::Via;
-use market_rules::capability::{Draft, Served};
-use market_rules::transaction::{Action, Status};
+use market_rules::capability::{CapabilityDraft, Served};
+use market_rules::transaction::{Status, TransactionAction};
 use model::ports::agent::{EndState, Restart};
 use serde_json::json;
 
 use crate::common::{Fair, House, acting, adds_up, caller, deliver, done, echo, offer, purchases, until};
 
-/// A small generator, so that a case that fails can be had again.
+/// A small seeded generator, so that failures can be reproduced.
 struct Dice(u64);
 
 impl Dice {
@@ -46,7 +46,7 @@ async fn someone(fair: Fair, capabilities: Vec<market_rules::CapabilityId>, seed
         let buyer = format!("u{}", dice.roll(12));
         let via = if dice.roll(2) == 0 { Via::Agent } else { Via::Person };
         let capability = &capabilities[dice.roll(capabilities.len() as u64) as usize];
-        // Some come twice.
+        // Some requests are repeated.
         let once = (dice.roll(3) == 0).then(|| Once { key: format!("{seed}/{n}"), print: [1; 32] });
         let wish = OrderRequest {
             input: Some(model::Json::from_value(&json!(["", "fail"][dice.roll(2) as usize]))),
@@ -72,14 +72,14 @@ async fn someone(fair: Fair, capabilities: Vec<market_rules::CapabilityId>, seed
                 continue;
             }
         };
-        // Some do what they should.
+        // Some act correctly.
         if dice.roll(3) == 0 {
             let (buyer, seller) = (row.buyer.to_string(), row.seller.to_string());
             for (who, action) in [
-                (&buyer, Action::Freeze),
-                (&seller, Action::Accept),
+                (&buyer, TransactionAction::Freeze),
+                (&seller, TransactionAction::Accept),
                 (&seller, deliver(&json!({"n": n}))),
-                (&buyer, Action::Confirm),
+                (&buyer, TransactionAction::Confirm),
             ] {
                 if let Err(refused) = fair.act(who, row.id, action).await {
                     assert!(expected(&refused), "{refused:?}");
@@ -94,12 +94,12 @@ async fn someone(fair: Fair, capabilities: Vec<market_rules::CapabilityId>, seed
                 _ => "x".to_owned(),
             };
             let action = match dice.roll(8) {
-                0 | 1 => Action::Freeze,
-                2 => Action::Accept,
-                3 => Action::Reject { reason: Some("no".into()) },
+                0 | 1 => TransactionAction::Freeze,
+                2 => TransactionAction::Accept,
+                3 => TransactionAction::Reject { reason: Some("no".into()) },
                 4 => deliver(&json!({"n": n})),
-                5 | 6 => Action::Confirm,
-                _ => Action::Cancel,
+                5 | 6 => TransactionAction::Confirm,
+                _ => TransactionAction::Cancel,
             };
             let (fair, id) = (fair.clone(), row.id);
             let act = async move {
@@ -125,7 +125,8 @@ async fn all_do(fair: &Fair, people: u64, orders: u64) {
             _ => Served::Person,
         };
         let limit = (n == 3).then_some(5);
-        let draft = Draft { daily_limit: limit, price_ut: model::Json::parse(&format!("{n}.37")), ..offer(served) };
+        let draft =
+            CapabilityDraft { daily_limit: limit, price_ut: model::Json::parse(&format!("{n}.37")), ..offer(served) };
         capabilities.push(fair.sells(&format!("u{n}"), &format!("cap{n}"), draft).await);
         fair.has(&format!("u{n}"), 60).await;
     }
@@ -163,13 +164,13 @@ fn moody() -> Arc<dyn model::ports::agent::Agent> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn whatever_hundreds_do_at_once_the_books_add_up() {
-    let fair = House::memory().fair(vec![moody(), echo()], Config::default()).await;
+    let fair = House::memory().fair(vec![moody(), echo()], MarketConfig::default()).await;
     all_do(&fair, 24, 25).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_same_on_a_disk() {
     let mut house = House::sqlite();
-    let fair = house.fair(vec![moody(), echo()], Config::default()).await;
+    let fair = house.fair(vec![moody(), echo()], MarketConfig::default()).await;
     all_do(&fair, 8, 10).await;
 }

@@ -6,7 +6,7 @@ use model::Json;
 use model::reach::{Reach, name_reach, reach};
 use url::{Host, Url};
 
-use super::{CapabilityTerms, CapabilityType, DeliveryMode, FieldError, PricingModel, Rules, Served};
+use super::{CapabilityRules, CapabilityTerms, CapabilityType, DeliveryMode, FieldError, PricingModel, Served};
 use ledger::Ut;
 
 const MAX_TITLE: usize = 200;
@@ -20,7 +20,7 @@ const MAX_CALLBACK_TIMEOUT_S: i64 = 300;
 
 /// A seller's input before validation. Values are texts as they came, so that one answer can name every wrong field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Draft {
+pub struct CapabilityDraft {
     pub title: Option<String>,
     pub description: Option<String>,
     pub category: Option<String>,
@@ -40,10 +40,10 @@ pub struct Draft {
     pub served: Option<Served>,
 }
 
-impl Draft {
-    /// All that is wrong with it, or the terms.
-    pub fn check(&self, rules: &Rules) -> Result<CapabilityTerms, Vec<FieldError>> {
-        let mut wrong = Wrong(Vec::new());
+impl CapabilityDraft {
+    /// Validates the draft: the terms, or the errors of all wrong fields.
+    pub fn check(&self, rules: &CapabilityRules) -> Result<CapabilityTerms, Vec<FieldError>> {
+        let mut wrong = FieldErrors(Vec::new());
         let title = wrong.text("title", self.title.as_deref(), MAX_TITLE);
         let description = wrong.text("description", self.description.as_deref(), MAX_DESCRIPTION);
         let category = wrong.text("category", self.category.as_deref(), MAX_CATEGORY);
@@ -103,10 +103,10 @@ impl Draft {
     }
 }
 
-/// Collects what is wrong, field by field.
-pub(crate) struct Wrong(pub(crate) Vec<FieldError>);
+/// Collects the errors of a draft's fields.
+pub(crate) struct FieldErrors(pub(crate) Vec<FieldError>);
 
-impl Wrong {
+impl FieldErrors {
     pub(crate) fn say(&mut self, field: &'static str, detail: impl Into<String>) {
         self.0.push(FieldError::new(field, detail));
     }
@@ -172,13 +172,13 @@ impl Wrong {
     }
 
     /// Validates the text of the address. The addresses of its host are checked again at every call.
-    fn callback(&mut self, text: &str, rules: &Rules) {
+    fn callback(&mut self, text: &str, rules: &CapabilityRules) {
         self.0.extend(called_at("callback_url", text, rules));
     }
 }
 
-/// The fault of an address that this server is to call, as far as its text shows.
-pub fn called_at(field: &'static str, text: &str, rules: &Rules) -> Option<FieldError> {
+/// The error of a callback address, as far as its text shows.
+pub fn called_at(field: &'static str, text: &str, rules: &CapabilityRules) -> Option<FieldError> {
     let fault = match Url::parse(text) {
         _ if text.len() > MAX_CALLBACK_URL => Some("is too long"),
         Err(_) => Some("must be a URL"),

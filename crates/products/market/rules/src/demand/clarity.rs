@@ -1,10 +1,10 @@
-//! How clearly a demand is said: what sellers and matching go by, each with its points.
+//! The clarity of a demand: a score over the fields that sellers and matching use.
 
 use super::{Reason, Wants, score, terms::words};
 use crate::capability::named;
 use serde::{Deserialize, Serialize};
 
-/// Words of a description above which more are not clearer.
+/// Number of words of a description that gets full points.
 const ENOUGH_WORDS: u32 = 30;
 const ENOUGH_TITLE: u32 = 3;
 const ENOUGH_TAGS: u32 = 3;

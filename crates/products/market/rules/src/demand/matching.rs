@@ -14,29 +14,29 @@ const TAGS: u32 = 15;
 const WORDS: u32 = 30;
 const BUDGET: u32 = 20;
 const READY: u32 = 5;
-/// Words that are named in a reason.
+/// Number of words that a reason names.
 const NAMED: usize = 5;
 
-/// A demand, made ready to be compared with many offers.
+/// The words of a demand, computed once for comparison with many offers.
 #[derive(Debug)]
-pub struct Wanted<'a> {
+pub struct DemandWords<'a> {
     wants: &'a Wants,
     title: BTreeSet<String>,
     rest: BTreeSet<String>,
     tags: BTreeSet<String>,
 }
 
-impl<'a> Wanted<'a> {
-    pub fn of(wants: &'a Wants) -> Wanted<'a> {
+impl<'a> DemandWords<'a> {
+    pub fn of(wants: &'a Wants) -> DemandWords<'a> {
         let title = words(&wants.title);
         let mut rest = words(&wants.description);
         rest.extend(wants.tags.iter().flat_map(|tag| words(tag)));
         rest.retain(|word| !title.contains(word));
-        Wanted { wants, title, rest, tags: lower(&wants.tags) }
+        DemandWords { wants, title, rest, tags: lower(&wants.tags) }
     }
 }
 
-/// An offer, made ready to be compared with many demands.
+/// The words of an offer, computed once for comparison with many demands.
 #[derive(Debug)]
 pub struct Offered<'a> {
     terms: &'a CapabilityTerms,
@@ -62,14 +62,14 @@ fn lower(tags: &[std::sync::Arc<str>]) -> BTreeSet<String> {
 pub struct Fit {
     /// Of a hundred.
     pub score: u32,
-    /// They have something in common: a category, a tag, a word.
+    /// Whether demand and offer share a category, a tag or a word.
     pub related: bool,
     /// Whether the price is within the budget; `None` without a budget.
     pub within_budget: Option<bool>,
     pub reasons: Vec<Reason>,
 }
 
-pub fn fit(wanted: &Wanted<'_>, offered: &Offered<'_>) -> Fit {
+pub fn fit(wanted: &DemandWords<'_>, offered: &Offered<'_>) -> Fit {
     let (wants, terms) = (wanted.wants, offered.terms);
     let mut reasons = Vec::with_capacity(8);
     let whole = |same: bool, of: u32| if same { of } else { 0 };
@@ -112,7 +112,7 @@ fn named(criterion: &'static str, wanted: &str, offered: &str, of: u32) -> Reaso
     }
 }
 
-fn by_tags(wanted: &Wanted<'_>, offered: &Offered<'_>) -> Option<Reason> {
+fn by_tags(wanted: &DemandWords<'_>, offered: &Offered<'_>) -> Option<Reason> {
     if wanted.tags.is_empty() {
         return None;
     }
@@ -126,7 +126,7 @@ fn by_tags(wanted: &Wanted<'_>, offered: &Offered<'_>) -> Option<Reason> {
 }
 
 /// A word of the title counts twice.
-fn by_words(wanted: &Wanted<'_>, offered: &Offered<'_>) -> Option<Reason> {
+fn by_words(wanted: &DemandWords<'_>, offered: &Offered<'_>) -> Option<Reason> {
     let all = wanted.title.len() * 2 + wanted.rest.len();
     if all == 0 {
         return None;
@@ -146,7 +146,7 @@ fn by_words(wanted: &Wanted<'_>, offered: &Offered<'_>) -> Option<Reason> {
     Some(Reason::new("words", share(WORDS, found, all), WORDS, detail))
 }
 
-/// All of it within the budget, nothing at twice the budget, and in between in proportion.
+/// Full points within the budget, none from twice the budget on, linear in between.
 fn by_price(budget: Ut, terms: &CapabilityTerms) -> Reason {
     let (price, most) = (i128::from(terms.price.hundredths()), i128::from(budget.hundredths()));
     let per = match terms.pricing_model {

@@ -1,11 +1,11 @@
-//! The words of a text, to compare texts by.
+//! Splits a text into words for comparison.
 
 use std::collections::BTreeSet;
 
-/// Words of one text that count, at most.
+/// Maximum number of words of one text.
 const MOST: usize = 500;
 
-/// Words that say nothing about what is wanted.
+/// Stop words.
 const EMPTY: &[&str] = &[
     "a", "an", "and", "any", "are", "as", "at", "be", "by", "can", "do", "for", "from", "has", "have", "i", "in",
     "into", "is", "it", "its", "me", "my", "need", "of", "on", "or", "our", "out", "please", "so", "some", "that",
@@ -13,8 +13,7 @@ const EMPTY: &[&str] = &[
     "you", "your",
 ];
 
-/// Small letters, without the `s` of a plural. Where words are written without spaces, each two characters that stand
-/// beside each other are one.
+/// Lower-case words without the plural `s`. In scripts without spaces, each pair of adjacent characters is a word.
 pub(super) fn words(text: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for run in text.split(|letter: char| !letter.is_alphanumeric()).filter(|run| !run.is_empty()) {

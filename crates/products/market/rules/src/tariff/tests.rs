@@ -127,7 +127,7 @@ fn hold(price: Price, first: bool, amount: Ut, seller: Option<&str>, commission:
     }
 }
 
-/// The accounts and lines that entries make, from nothing but credit.
+/// The accounts and lines that result from these entries, after credits only.
 fn book(hold: &TurnHold, entries: &[LedgerEntry]) -> (Vec<Account>, Vec<LedgerPosting>) {
     let credit = LedgerEntry::recharge(&hold.tenant, &hold.payer, hold.amount, "c", None, Time(0)).unwrap();
     let (mut accounts, mut journal) = (Vec::<Account>::new(), Vec::new());
@@ -165,7 +165,7 @@ fn the_check_finds_turns_whose_money_is_not_where_it_belongs() {
         differences(&more, std::slice::from_ref(&begun), std::slice::from_ref(&more)),
         "its hold is not what its entry says",
     );
-    // Half of it was given back and the rest forgotten.
+    // Half of the hold was returned, and the rest is missing.
     let half = TurnHold { amount: ut("1"), ..held.clone() }.ended(ut("1"), Time(2)).unwrap();
     says(differences(&held, &[begun, half], &[]), "not what was set aside");
 }
@@ -176,7 +176,7 @@ fn a_hold_reads_back_as_it_was_kept() {
         hold(Price { per_second: fine("0.25"), hold: ut("5"), ..Price::default() }, true, ut("5"), None, Rate::ZERO);
     held.budgets.push(Budgeted { account: "b".into(), amount: ut("9"), of: "key".into(), window: "day".into() });
     assert_eq!(TurnHold::from_row(&held.to_row()).unwrap(), held);
-    // As the first release that had them wrote it.
+    // As the first release with turn holds wrote it.
     let kept = br#"{"tenant":"default","agent":"writer","task":"00000000-0000-0000-0000-000000000001","turn":"00000000-0000-0000-0000-000000000002","payer":"alice","amount":500,"made_at":1,"first":true,"price":{"per_second":250000,"hold":500},"commission":0,"budgets":[{"account":"b","amount":900,"of":"key","window":"day"}]}"#;
     assert_eq!(TurnHold::from_row(&[&[1], &kept[..]].concat()).unwrap(), held);
 }

@@ -1,7 +1,7 @@
-//! A caller's money set aside for one turn of an agent, between its beginning and its one end.
+//! A caller's money that is held for one turn of an agent, until the turn ends.
 //!
-//! The hold has all that ending it needs, so that the end of the turn reads nothing else. It is stored as long as the turn
-//! runs; afterwards the two entries are the record of it.
+//! The hold has all facts that ending it needs, so that the end of the turn reads no other row. It is stored as long as
+//! the turn runs; afterwards its two entries remain.
 
 use std::sync::Arc;
 
@@ -27,13 +27,13 @@ pub struct TurnHold {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub first: bool,
     pub price: Price,
-    /// The user who is paid; without one, the platform is.
+    /// The user who is paid; the platform if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seller: Option<UserId>,
     /// The platform's share of what a seller is paid.
     #[serde(default)]
     pub commission: Rate,
-    /// The budgets that it counts against as well.
+    /// Budgets that the hold counts against.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub budgets: Vec<Budgeted>,
 }
@@ -55,18 +55,18 @@ pub struct Budgeted {
 }
 
 impl TurnHold {
-    /// The entry that sets it aside.
+    /// The entry that makes the hold.
     pub fn frozen(&self) -> Result<LedgerEntry, EntryError> {
         let lines = moved(LineKind::Freeze, self.available(), self.set_aside(), self.amount)?;
         LedgerEntry::new(self.head(TurnEntry::Hold, self.made_at), lines)
     }
 
-    /// The cost of the turn: no more than was set aside.
+    /// The cost of the turn, at most the held amount.
     pub fn cost(&self, used: &Usage, owed: Owed) -> Ut {
         self.price.cost(self.first, used, owed).min(self.amount)
     }
 
-    /// The entry that ends it: the cost to the payee, the rest back to the payer.
+    /// The entry that ends the hold: the cost to the payee, the rest back to the payer.
     pub fn ended(&self, cost: Ut, at: Time) -> Result<LedgerEntry, EntryError> {
         if cost.is_negative() || cost > self.amount {
             return Err(EntryError::MoreThanHeld { asked: cost, held: self.amount });

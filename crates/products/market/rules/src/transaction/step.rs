@@ -1,12 +1,12 @@
-//! The rules themselves: who may do what, when, and what follows.
+//! The rules of each step: permitted actors and states, and the resulting changes.
 
 use std::sync::Arc;
 
 use model::{Json, Time};
 
 use super::{
-    Action, Deadline, DecisionSource, Deliverable, Due, MAX_DELIVERABLES, MAX_ID, MAX_NAME, MAX_REASON, Order, Role,
-    Rules, Status, Step, TimerChange, Transaction, Verb,
+    Deadline, DeadlineChange, DecisionSource, Deliverable, Due, MAX_DELIVERABLES, MAX_ID, MAX_NAME, MAX_REASON,
+    PurchaseOrder, Role, Status, Transaction, TransactionAction, TransactionRules, TransactionStep, Verb,
 };
 use crate::autonomy::{self, Confirmation, Confirmed, Decision, Question, Risk, Spend};
 use crate::capability::{Capability, FieldError, PricingModel};
@@ -16,8 +16,13 @@ use crate::{Actor, Via};
 use ledger::{AccountId, Hold, Ut};
 
 impl Transaction {
-    /// A new purchase. That the money is there is a guard of the step, whether it is set aside now or later.
-    pub fn create(order: Order, capability: &Capability, now: Time, rules: &Rules) -> Result<Step, Error> {
+    /// A new purchase. A sufficient balance is a precondition of the step, whether the money is held now or later.
+    pub fn create(
+        order: PurchaseOrder,
+        capability: &Capability,
+        now: Time,
+        rules: &TransactionRules,
+    ) -> Result<TransactionStep, Error> {
         let terms = &capability.terms;
         if order.tenant != capability.tenant || !capability.is_on_sale() {
             return Err(Error::NotOnSale { capability: capability.id.clone(), status: capability.status });
@@ -75,7 +80,7 @@ impl Transaction {
             settled_at: None,
             version: 1,
         };
-        let mut step = Step::to(transaction, 0);
+        let mut step = TransactionStep::to(transaction, 0);
         step.guards.push(Precondition::Capability {
             tenant: capability.tenant.clone(),
             id: capability.id.clone(),
@@ -105,13 +110,19 @@ impl Transaction {
 
     /// The step of this action by this actor, or the reason why it is refused. Every actor may try every action in every
     /// state; the actor is checked before the state.
-    pub fn step(&self, actor: &Actor, action: Action, now: Time, rules: &Rules) -> Result<Step, Error> {
+    pub fn step(
+        &self,
+        actor: &Actor,
+        action: TransactionAction,
+        now: Time,
+        rules: &TransactionRules,
+    ) -> Result<TransactionStep, Error> {
         let verb = action.verb();
         let role = self.role(actor).ok_or(Error::NotParty)?;
         if !self.may(role, verb) {
             return Err(Error::WrongActor { verb, role });
         }
-        if let Action::Due(deadline) = &action
+        if let TransactionAction::Due(deadline) = &action
             && !self.due.is_some_and(|due| due.deadline == *deadline && due.at <= now)
         {
             return Err(Error::NotDue);
@@ -119,40 +130,40 @@ impl Transaction {
         if !follows(verb, self.status) {
             return Err(Error::WrongState { verb, status: self.status });
         }
-        // Never the same twice: subscribers tell a change by it.
+        // The time grows with every step: subscribers recognise a change by it.
         let at = Time(now.0.max(self.updated_at.0.saturating_add(1)));
-        let mut step = Step::to(
+        let mut step = TransactionStep::to(
             Transaction { updated_at: at, version: self.version.saturating_add(1), ..self.clone() },
             self.version,
         );
         match action {
-            Action::Approve(confirmed) => {
+            TransactionAction::Approve(confirmed) => {
                 self.approve(&mut step, actor, confirmed, now)?;
                 if rules.auto_freeze {
                     step.freeze(at, rules)?;
                 }
             }
-            Action::Freeze if self.awaits_approval() => return Err(Error::ConfirmationPending),
-            Action::Freeze => step.freeze(at, rules)?,
-            Action::Accept => step.enter(Status::Accepted, Some((Deadline::Deliver, rules.deliver_ms))),
-            Action::Reject { reason } => step.refund(Status::RejectedBySeller, checked(reason)?)?,
-            Action::Deliver { result, deliverables } => {
+            TransactionAction::Freeze if self.awaits_approval() => return Err(Error::ConfirmationPending),
+            TransactionAction::Freeze => step.freeze(at, rules)?,
+            TransactionAction::Accept => step.enter(Status::Accepted, Some((Deadline::Deliver, rules.deliver_ms))),
+            TransactionAction::Reject { reason } => step.refund(Status::RejectedBySeller, checked(reason)?)?,
+            TransactionAction::Deliver { result, deliverables } => {
                 check_delivery(result.as_ref(), &deliverables, rules)?;
                 step.transaction.result = result;
                 step.transaction.deliverables = deliverables;
                 step.enter(Status::Delivered, Some((Deadline::Confirm, rules.confirm_ms)));
             }
-            Action::Confirm => step.settle()?,
-            Action::Cancel => step.refund(Status::CancelledByBuyer, None)?,
-            // The reason of a failure may be long; it is cut, and the money is refunded.
-            Action::Fail { reason } => step.refund(Status::Failed, reason.map(cut))?,
-            Action::Due(Deadline::Accept) => {
+            TransactionAction::Confirm => step.settle()?,
+            TransactionAction::Cancel => step.refund(Status::CancelledByBuyer, None)?,
+            // A long reason is cut, so that it cannot prevent the refund.
+            TransactionAction::Fail { reason } => step.refund(Status::Failed, reason.map(cut))?,
+            TransactionAction::Due(Deadline::Accept) => {
                 step.refund(Status::Failed, Some("the seller did not accept in time".into()))?;
             }
-            Action::Due(Deadline::Deliver) => {
+            TransactionAction::Due(Deadline::Deliver) => {
                 step.refund(Status::Failed, Some("the seller did not deliver in time".into()))?;
             }
-            Action::Due(Deadline::Confirm) => {
+            TransactionAction::Due(Deadline::Confirm) => {
                 step.transaction.decision_source = DecisionSource::PlatformAuto;
                 step.settle()?;
             }
@@ -160,7 +171,8 @@ impl Transaction {
         Ok(step.done())
     }
 
-    /// Whose part it is. The platform acts for a seller only where the seller has left it to a machine.
+    /// Checks that the actor may take this action. The platform accepts for a seller who accepts in advance, and
+    /// rejects or delivers where a machine serves the capability.
     fn may(&self, role: Role, verb: Verb) -> bool {
         match (verb, role) {
             (Verb::Approve | Verb::Freeze | Verb::Confirm | Verb::Cancel, Role::Buyer) => true,
@@ -175,8 +187,14 @@ impl Transaction {
         }
     }
 
-    /// A person who has logged in needs no token; an agent brings the one its person was asked with.
-    fn approve(&self, step: &mut Step, actor: &Actor, confirmed: Option<Confirmed>, now: Time) -> Result<(), Error> {
+    /// A person who has logged in needs no token; an agent needs the token that its person confirmed.
+    fn approve(
+        &self,
+        step: &mut TransactionStep,
+        actor: &Actor,
+        confirmed: Option<Confirmed>,
+        now: Time,
+    ) -> Result<(), Error> {
         let pending = self.autonomy.clone().filter(Confirmation::is_pending).ok_or(Error::NothingPending)?;
         let via = match actor {
             Actor::User { via, .. } => *via,
@@ -202,17 +220,17 @@ impl Transaction {
     }
 }
 
-/// On whose word an order stands, and what it takes.
+/// The decision behind an order, and the preconditions it needs.
 struct Decided {
     source: DecisionSource,
     confirmation: Option<Confirmation>,
-    /// With what the day's sum may be before it.
+    /// With the day's spending before the order.
     spend: Option<(Spend, Ut)>,
     used: Option<Confirmed>,
 }
 
 impl Decided {
-    fn by(order: &Order, capability: &Capability, question: Question, now: Time) -> Result<Decided, Error> {
+    fn by(order: &PurchaseOrder, capability: &Capability, question: Question, now: Time) -> Result<Decided, Error> {
         let alone = |source| Decided { source, confirmation: None, spend: None, used: None };
         let fee = question.fee;
         let risk = Risk::of(capability.terms.capability_type, fee, &order.limits);
@@ -250,7 +268,7 @@ impl Decided {
     }
 }
 
-/// Which action may come in which state.
+/// The actions that each state permits.
 fn follows(verb: Verb, status: Status) -> bool {
     match verb {
         Verb::Create => false,
@@ -260,14 +278,14 @@ fn follows(verb: Verb, status: Status) -> bool {
         Verb::Confirm => status == Status::Delivered,
         Verb::Cancel => matches!(status, Status::PendingFreeze | Status::Frozen),
         Verb::Fail => matches!(status, Status::Frozen | Status::Accepted),
-        // Which deadline it is has been looked at.
+        // The deadline itself is checked by the caller.
         Verb::Expire => status.holds_money(),
     }
 }
 
-impl Step {
-    fn to(transaction: Transaction, version: u64) -> Step {
-        Step {
+impl TransactionStep {
+    fn to(transaction: Transaction, version: u64) -> TransactionStep {
+        TransactionStep {
             state: transaction.state(),
             guards: vec![Precondition::Transaction(transaction.id, version)],
             transaction,
@@ -280,25 +298,25 @@ impl Step {
         }
     }
 
-    fn done(mut self) -> Step {
+    fn done(mut self) -> TransactionStep {
         self.state = self.transaction.state();
         self
     }
 
-    /// Into another state, with its deadline in place of the one before.
+    /// Enters another state, whose deadline replaces the previous one.
     fn enter(&mut self, status: Status, deadline: Option<(Deadline, u64)>) {
         let due = deadline.map(|(deadline, ms)| Due { deadline, at: self.transaction.updated_at.plus_ms(ms) });
         if let Some(before) = self.transaction.due {
-            self.timers.push(TimerChange::Clear(before.deadline));
+            self.timers.push(DeadlineChange::Clear(before.deadline));
         }
         if let Some(due) = due {
-            self.timers.push(TimerChange::Set(due));
+            self.timers.push(DeadlineChange::Set(due));
         }
         self.transaction.due = due;
         self.transaction.status = status;
     }
 
-    fn freeze(&mut self, at: Time, rules: &Rules) -> Result<(), Error> {
+    fn freeze(&mut self, at: Time, rules: &TransactionRules) -> Result<(), Error> {
         let on = &self.transaction;
         if on.price.is_positive() {
             let (hold, entry) = Hold::freeze(&on.tenant, &on.buyer, on.id, on.price, at)?;
@@ -323,7 +341,7 @@ impl Step {
         Ok(())
     }
 
-    /// To an end without a sale: whatever was set aside goes back.
+    /// Ends the purchase without a sale; held money is refunded.
     fn refund(&mut self, status: Status, reason: Option<Arc<str>>) -> Result<(), Error> {
         if let Some(hold) = self.transaction.hold() {
             let (ended, entry) = hold.release(self.transaction.updated_at)?;
@@ -360,7 +378,7 @@ fn cut(reason: Arc<str>) -> Arc<str> {
     }
 }
 
-fn check_delivery(result: Option<&Json>, files: &[Deliverable], rules: &Rules) -> Result<(), FieldError> {
+fn check_delivery(result: Option<&Json>, files: &[Deliverable], rules: &TransactionRules) -> Result<(), FieldError> {
     if let Some(result) = result {
         if !result.is_object() {
             return Err(FieldError::new("result_payload", "must be an object"));

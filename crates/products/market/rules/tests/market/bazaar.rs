@@ -5,16 +5,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ledger::{LedgerEntry, Rate, TransactionId, UserId, Ut};
-use market_rules::autonomy::{Confirmed, Key, Limits, Mark, Question, Risk};
+use market_rules::autonomy::{ConfirmationKey, Confirmed, Mark, Question, Risk, SpendingLimits};
 use market_rules::capability::{self, CapabilityTerms, CapabilityType, DeliveryMode, PricingModel};
-use market_rules::transaction::{Action, Deadline, Order, Rules, Status};
-use market_rules::{Actor, Capability, CapabilityId, Error, MarketState, Served, StateConflict, Step, Via};
+use market_rules::transaction::{Deadline, PurchaseOrder, Status, TransactionAction, TransactionRules};
+use market_rules::{Actor, Capability, CapabilityId, Error, MarketState, Served, StateConflict, TransactionStep, Via};
 use model::{Json, TaskId, Time};
 use proptest::prelude::*;
 use uuid::Uuid;
 
-pub(crate) const LIMITS: Limits =
-    Limits { per_call: Ut::from_hundredths(10_000), daily: Ut::from_hundredths(6_000), risk: Risk::L3 };
+pub(crate) const LIMITS: SpendingLimits =
+    SpendingLimits { per_call: Ut::from_hundredths(10_000), daily: Ut::from_hundredths(6_000), risk: Risk::L3 };
 
 const USERS: [(&str, &str); 5] =
     [("north", "ada"), ("north", "bob"), ("north", "cyd"), ("south", "ada"), ("south", "bob")];
@@ -149,12 +149,12 @@ pub(crate) fn ops(most: usize) -> impl Strategy<Value = Vec<Op>> {
 
 pub(crate) struct Bazaar {
     pub(crate) book: MarketState,
-    pub(crate) rules: Rules,
+    pub(crate) rules: TransactionRules,
     pub(crate) now: Time,
     /// How often each token was used up.
     pub(crate) marks: BTreeMap<Mark, usize>,
-    key: Key,
-    prepared: Vec<Step>,
+    key: ConfirmationKey,
+    prepared: Vec<TransactionStep>,
     bought: Vec<TransactionId>,
     drawn: u128,
 }
@@ -168,13 +168,14 @@ fn name(user: usize) -> UserId {
 
 impl Bazaar {
     pub(crate) fn new(auto_freeze: bool, rate: &str) -> Bazaar {
-        let rules = Rules { auto_freeze, commission: Rate::parse(rate).unwrap(), ..Rules::default() };
+        let rules =
+            TransactionRules { auto_freeze, commission: Rate::parse(rate).unwrap(), ..TransactionRules::default() };
         let mut bazaar = Bazaar {
             book: MarketState::default(),
             rules,
             now: Time(1_775_721_600_000),
             marks: BTreeMap::new(),
-            key: Key::new(&[9; 32]).unwrap(),
+            key: ConfirmationKey::new(&[9; 32]).unwrap(),
             prepared: Vec::new(),
             bought: Vec::new(),
             drawn: 0,
@@ -257,20 +258,20 @@ impl Bazaar {
         self.key.check(&token, &question, issued).unwrap()
     }
 
-    fn action(&self, id: TransactionId, act: Act, token: Option<u8>) -> Action {
+    fn action(&self, id: TransactionId, act: Act, token: Option<u8>) -> TransactionAction {
         let transaction = self.book.transaction(id).unwrap();
         match act {
-            Act::Approve => Action::Approve(token.map(|nonce| {
+            Act::Approve => TransactionAction::Approve(token.map(|nonce| {
                 self.token(nonce, &transaction.tenant, &transaction.buyer, &transaction.capability, transaction.price)
             })),
-            Act::Freeze => Action::Freeze,
-            Act::Accept => Action::Accept,
-            Act::Reject => Action::Reject { reason: None },
-            Act::Deliver => Action::Deliver { result: Json::parse("{\"ok\":true}"), deliverables: vec![] },
-            Act::Confirm => Action::Confirm,
-            Act::Cancel => Action::Cancel,
-            Act::Fail => Action::Fail { reason: Some("it broke".into()) },
-            Act::Due(deadline) => Action::Due(deadline),
+            Act::Freeze => TransactionAction::Freeze,
+            Act::Accept => TransactionAction::Accept,
+            Act::Reject => TransactionAction::Reject { reason: None },
+            Act::Deliver => TransactionAction::Deliver { result: Json::parse("{\"ok\":true}"), deliverables: vec![] },
+            Act::Confirm => TransactionAction::Confirm,
+            Act::Cancel => TransactionAction::Cancel,
+            Act::Fail => TransactionAction::Fail { reason: Some("it broke".into()) },
+            Act::Due(deadline) => TransactionAction::Due(deadline),
         }
     }
 
@@ -281,11 +282,11 @@ impl Bazaar {
         person: bool,
         hours: Option<i64>,
         token: Option<u8>,
-    ) -> Order {
+    ) -> PurchaseOrder {
         self.drawn += 1;
         let (tenant, buyer) = (tenant(user), name(user));
         let fee = capability.terms.price_for(hours).unwrap_or(Ut::ZERO);
-        Order {
+        PurchaseOrder {
             id: TransactionId(TaskId(Uuid::from_u128(self.drawn))),
             confirmed: token.map(|nonce| self.token(nonce, &tenant, &buyer, &capability.id, fee)),
             tenant,
@@ -306,7 +307,7 @@ impl Bazaar {
         self.bought.iter().rev().nth(index).copied()
     }
 
-    fn note(&mut self, step: &Step) {
+    fn note(&mut self, step: &TransactionStep) {
         if let Some(mark) = step.used {
             *self.marks.entry(mark).or_default() += 1;
         }
@@ -398,7 +399,7 @@ impl Bazaar {
                 let capability = self.wanted(user, capability);
                 let order = self.order(user, &capability, false, Some(1), None);
                 let spent = self.book.spent(&order.tenant, &order.buyer, self.now.0.div_euclid(86_400_000));
-                let order = Order { spent, ..order };
+                let order = PurchaseOrder { spent, ..order };
                 let step = market_rules::Transaction::create(order, &capability, self.now, &self.rules)?;
                 self.prepared.push(step);
             }
@@ -410,22 +411,23 @@ impl Bazaar {
             Op::Reprice { capability, hundredths } => {
                 let before = self.capability(capability);
                 let terms = CapabilityTerms { price: Ut::from_hundredths(hundredths), ..before.terms.clone() };
-                self.change(&before, capability::Action::Edit(Box::new(terms)));
+                self.change(&before, capability::CapabilityAction::Edit(Box::new(terms)));
             }
             Op::Switch { capability } => {
                 let before = self.capability(capability);
                 self.change(
                     &before,
                     match before.status {
-                        capability::Status::Active => capability::Action::Offline,
-                        _ => capability::Action::Online,
+                        capability::Status::Active => capability::CapabilityAction::Offline,
+                        _ => capability::CapabilityAction::Online,
                     },
                 );
             }
             Op::Later(ms) => self.now = Time(self.now.0 + ms),
             Op::Fire => {
                 for (id, deadline) in self.book.due(self.now) {
-                    let step = self.book.act(id, &Actor::Platform, Action::Due(deadline), self.now, &self.rules)?;
+                    let step =
+                        self.book.act(id, &Actor::Platform, TransactionAction::Due(deadline), self.now, &self.rules)?;
                     self.note(&step);
                 }
             }
@@ -433,9 +435,9 @@ impl Bazaar {
         Ok(())
     }
 
-    fn change(&mut self, before: &Capability, action: capability::Action) {
+    fn change(&mut self, before: &Capability, action: capability::CapabilityAction) {
         let owner = Actor::person(&before.tenant, &before.owner);
-        let after = before.step(&owner, action, self.now, &capability::Rules::default()).unwrap();
+        let after = before.step(&owner, action, self.now, &capability::CapabilityRules::default()).unwrap();
         if let capability::After::Kept(after) = after {
             self.book.put_capability(*after);
         }

@@ -1,14 +1,14 @@
 //! A purchase that an agent of this server serves: it runs a turn, and its result is the delivery.
 //!
-//! The turn is a task of the seller. Its idempotency key and its context are derived from the purchase, so that any later
-//! attempt, in any process, finds the same task.
+//! The turn is a task of the seller. Its idempotency key and its context are derived from the purchase, so that any
+//! later attempt, in any process, finds the same task.
 
 use std::sync::Arc;
 
 use engine::SendAnswer;
 use ledger::TransactionId;
 use market_rules::Transaction;
-use market_rules::transaction::{Action, Deliverable, MAX_DELIVERABLES, MAX_NAME};
+use market_rules::transaction::{Deliverable, MAX_DELIVERABLES, MAX_NAME, TransactionAction};
 use model::call::Idempotency;
 use model::{
     Artifact, BlobKind, CallScope, Cancel, Content, ContextId, Fault, Json, Kind, List, Message, Part, Role, Send,
@@ -17,12 +17,12 @@ use model::{
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use super::Worked;
+use super::WorkResult;
 use crate::service::{DIALECT, Error, Market, Upload};
 
 /// An agent's output, as a purchase's result.
 #[derive(Debug, Default)]
-struct Made {
+struct AgentOutput {
     texts: Vec<String>,
     artifacts: Vec<Value>,
     files: Vec<Deliverable>,
@@ -32,7 +32,7 @@ struct Made {
     bytes: usize,
 }
 
-/// Why what was made cannot be delivered.
+/// Reasons why an output cannot be delivered.
 enum Undeliverable {
     Words(String),
     Fault(Fault),
@@ -45,20 +45,20 @@ impl From<Fault> for Undeliverable {
 }
 
 impl Market {
-    /// Runs the turn, or finds the one that runs, waits for it and delivers.
+    /// Starts or finds the turn, waits for its end and delivers the result.
     pub(super) async fn serve_by_agent(
         &self,
         row: &Transaction,
         agent: &Arc<str>,
         again: bool,
-    ) -> Result<Worked, Error> {
+    ) -> Result<WorkResult, Error> {
         let place = seller_at(row, agent);
-        // A key is forgotten after a while, a task's context is not.
+        // Idempotency keys expire; the context of a task does not.
         let known = if again { self.child(&place, row.id).await? } else { None };
         if known.is_none() && self.engine().profile(agent).is_none() {
             return self.fail(row, format!("the agent {agent} that serves this is no longer here")).await;
         }
-        let Some(mut states) = self.engine().follow_product(row.id.0).await? else { return Ok(Worked::Rests) };
+        let Some(mut states) = self.engine().follow_product(row.id.0).await? else { return Ok(WorkResult::Rests) };
         let ended = async {
             while let Some(state) = states.next().await {
                 if state.state() != State::Working {
@@ -76,17 +76,17 @@ impl Market {
             biased;
             answer = answer => answer,
             () = ended => {
-                // It ended otherwise, or the server stops.
+                // The purchase has ended, or the server stops.
                 if !self.engine().is_draining() {
                     self.stop_agent(row, agent).await?;
                 }
-                return Ok(Worked::On);
+                return Ok(WorkResult::On);
             }
         };
         match answer {
             Ok(SendAnswer::Task(task)) => self.hand_over(row, &task).await,
             Ok(SendAnswer::Reply(reply)) => {
-                let mut made = Made::default();
+                let mut made = AgentOutput::default();
                 let whole = self.add_parts(row, &reply.message.parts, &mut made).await;
                 self.deliver(row, whole.map(|()| made)).await
             }
@@ -97,7 +97,7 @@ impl Market {
         }
     }
 
-    /// The work as a message for the agent: the facts as data, and words where there are some, as far as it reads them.
+    /// The work as a message for the agent: facts as data and a text, in the media types that the agent reads.
     fn order_of(&self, row: &Transaction, agent: &str) -> Send {
         let input = row.input.as_ref().map(Json::to_value);
         let words = match &input {
@@ -124,12 +124,12 @@ impl Market {
             parts.push(Part::text(words));
         }
         if parts.is_empty() {
-            // An agent that reads nothing but text is told in text.
+            // An agent that reads only text gets the facts as text.
             parts.push(Part::text(row.input.as_ref().map_or_else(|| facts.to_string(), |input| input.text().into())));
         }
         let link = json!({"uumit": {"transaction_id": row.id.tx(), "capability_id": row.capability.as_str()}});
         let key = format!("uumit/{}/serve", row.id);
-        // The same purchase is the same request, whatever the agent reads by now.
+        // The same purchase is the same request, even if the agent's media types have changed.
         let body = Sha256::digest(&key).into();
         let message = Message {
             id: key.as_str().into(),
@@ -148,14 +148,14 @@ impl Market {
         }
     }
 
-    /// The task that was begun for a purchase, if one was: its context says so.
+    /// The task of a purchase, found by its context.
     async fn child(&self, place: &CallScope, id: TransactionId) -> Result<Option<Arc<Task>>, Error> {
         let list = List { context: Some(context_of(id)), page_size: Some(1), artifacts: true, ..List::default() };
         let page = self.engine().list(place, &list).await?;
         Ok(page.tasks.into_iter().next())
     }
 
-    /// A task once it rests.
+    /// Waits until the task is at rest.
     async fn rested(&self, task: &Arc<Task>) -> Result<Arc<Task>, Fault> {
         let Some(mut states) = self.engine().follow_product(task.id).await? else {
             return Err(Fault::task_not_found(task.id));
@@ -172,10 +172,10 @@ impl Market {
     }
 
     /// Ends the purchase by the state of the turn.
-    async fn hand_over(&self, row: &Transaction, task: &Task) -> Result<Worked, Error> {
+    async fn hand_over(&self, row: &Transaction, task: &Task) -> Result<WorkResult, Error> {
         if !task.core.is_at_rest() {
-            // The server stops before the agent is done; the next process continues.
-            return Ok(Worked::Rests);
+            // The server stops before the turn ends; the next process continues.
+            return Ok(WorkResult::Rests);
         }
         let words = task.status.message.as_ref().map(|message| message.text()).unwrap_or_default();
         let said = |what: &str| match words.as_str() {
@@ -201,11 +201,11 @@ impl Market {
                 self.stop_agent(row, &task.agent).await?;
                 failed
             }
-            State::Submitted | State::Working => Ok(Worked::Rests),
+            State::Submitted | State::Working => Ok(WorkResult::Rests),
         }
     }
 
-    async fn deliver(&self, row: &Transaction, made: Result<Made, Undeliverable>) -> Result<Worked, Error> {
+    async fn deliver(&self, row: &Transaction, made: Result<AgentOutput, Undeliverable>) -> Result<WorkResult, Error> {
         let made = match made {
             Ok(made) => made,
             Err(Undeliverable::Fault(fault)) => return Err(fault.into()),
@@ -216,15 +216,15 @@ impl Market {
         if result.text().len() > most {
             return self.fail(row, too_large(most)).await;
         }
-        self.on_behalf(row, Action::Deliver { result: Some(result), deliverables: made.files }).await
+        self.on_behalf(row, TransactionAction::Deliver { result: Some(result), deliverables: made.files }).await
     }
 
-    async fn made(&self, row: &Transaction, task: &Task) -> Result<Made, Undeliverable> {
-        let mut made = Made::default();
+    async fn made(&self, row: &Transaction, task: &Task) -> Result<AgentOutput, Undeliverable> {
+        let mut made = AgentOutput::default();
         for artifact in &task.artifacts {
             self.add_artifact(row, artifact, &mut made).await?;
         }
-        // Some agents say what they have to say with their last status.
+        // Some agents answer in the message of their last status.
         if made.texts.is_empty()
             && let Some(last) = &task.status.message
         {
@@ -233,8 +233,13 @@ impl Market {
         Ok(made)
     }
 
-    async fn add_artifact(&self, row: &Transaction, artifact: &Artifact, made: &mut Made) -> Result<(), Undeliverable> {
-        let mut own = Made { bytes: made.bytes, count: made.count, ..Made::default() };
+    async fn add_artifact(
+        &self,
+        row: &Transaction,
+        artifact: &Artifact,
+        made: &mut AgentOutput,
+    ) -> Result<(), Undeliverable> {
+        let mut own = AgentOutput { bytes: made.bytes, count: made.count, ..AgentOutput::default() };
         self.add_parts(row, &artifact.parts, &mut own).await?;
         let mut whole = Map::new();
         whole.insert("artifact_id".into(), artifact.id.as_ref().into());
@@ -249,8 +254,8 @@ impl Market {
         Ok(())
     }
 
-    /// Parts as JSON; a file is named here and is a deliverable.
-    async fn add_parts(&self, row: &Transaction, parts: &[Part], made: &mut Made) -> Result<(), Undeliverable> {
+    /// Parts as JSON; a file is named there and becomes a deliverable.
+    async fn add_parts(&self, row: &Transaction, parts: &[Part], made: &mut AgentOutput) -> Result<(), Undeliverable> {
         let most = self.config().purchases.max_payload_bytes;
         for part in parts {
             let content = match &part.content {
@@ -326,7 +331,7 @@ impl Market {
             Content::Text(_) | Content::Url(_) | Content::Data(_) => return Err(Fault::internal("not a file").into()),
         };
         let name: Arc<str> = name_of(part, before).into();
-        // An empty file has nothing to be fetched, and is named all the same.
+        // An empty file is named, without a download.
         if bytes.is_empty() {
             return elsewhere(part, before);
         }
@@ -334,7 +339,7 @@ impl Market {
         let upload = |media_type| Upload { name: name.clone(), media_type, bytes: bytes.clone() };
         let which = format!("agent {before}");
         let kept = match self.keep_file(row, upload(media_type), &which).await {
-            // An agent may call its files what it likes.
+            // File names of agents are arbitrary.
             Err(Error::Fields(errors)) if errors.iter().any(|error| error.field == "Content-Type") => {
                 self.keep_file(row, upload(crate::service::ANY_MEDIA.into()), &which).await
             }
@@ -348,7 +353,7 @@ impl Market {
         }
     }
 
-    /// Stops what was begun for a purchase that is over.
+    /// Cancels the turn of a purchase that has ended.
     pub(super) async fn stop_agent(&self, row: &Transaction, agent: &Arc<str>) -> Result<(), Error> {
         let place = seller_at(row, agent);
         let Some(task) = self.child(&place, row.id).await? else { return Ok(()) };
@@ -359,14 +364,14 @@ impl Market {
         let cancel = Cancel { task: task.id.to_string(), metadata: Some(Json::from_value(&words)) };
         match self.engine().cancel(&place, cancel).await {
             Ok(_) => Ok(()),
-            // It was done a moment before.
+            // The task has just ended.
             Err(fault) if fault.kind == Kind::TaskNotCancelable => Ok(()),
             Err(fault) => Err(fault.into()),
         }
     }
 }
 
-/// Where the seller's work is a task.
+/// The scope of the seller's task.
 fn seller_at(row: &Transaction, agent: &Arc<str>) -> CallScope {
     let seller = model::Caller {
         tenant: row.tenant.clone(),
@@ -385,7 +390,7 @@ fn too_large(most: usize) -> String {
     format!("the agent's result is too large to be delivered: it may have {most} bytes")
 }
 
-/// Whether a declared mode covers a media type, as the engine sees it.
+/// Whether a declared mode covers a media type, by the engine's rule.
 fn covers(mode: &str, media: &str) -> bool {
     let mode = mode.split(';').next().unwrap_or(mode).trim().to_ascii_lowercase();
     match mode.strip_suffix("/*") {
@@ -395,7 +400,7 @@ fn covers(mode: &str, media: &str) -> bool {
     }
 }
 
-/// The name a part has, or one made up.
+/// The name of a part, or a generated one.
 fn name_of(part: &Part, before: usize) -> String {
     let named: String = part.filename.as_deref().unwrap_or_default().chars().filter(|c| !c.is_control()).collect();
     match named.trim() {
@@ -404,7 +409,7 @@ fn name_of(part: &Part, before: usize) -> String {
     }
 }
 
-/// A file that is not kept here.
+/// A file that is stored elsewhere.
 fn elsewhere(part: &Part, before: usize) -> Result<Deliverable, Undeliverable> {
     let drawn = || {
         let mut bytes = [0; 16];

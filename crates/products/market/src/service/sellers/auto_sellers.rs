@@ -1,29 +1,29 @@
-//! Parties who take every step of their own part by themselves, a while after they could: for demos.
+//! Parties that act alone, for demos: each of their steps is taken automatically after a delay.
 
-use market_rules::transaction::{Action, Status};
+use market_rules::transaction::{Status, TransactionAction};
 use market_rules::{Actor, Served, Transaction};
 use model::{Json, Time};
 use serde_json::json;
 
-use crate::service::{Config, Error, Market, User};
+use crate::service::{Error, Market, MarketConfig, User};
 
 /// The next step of a party that acts alone, and its actor.
-fn turn(row: &Transaction, buyer: Option<&User>, seller: Option<&User>) -> Option<(Actor, Action)> {
+fn turn(row: &Transaction, buyer: Option<&User>, seller: Option<&User>) -> Option<(Actor, TransactionAction)> {
     let alone = |user: Option<&User>| user.is_some_and(|user| user.acts_alone);
     match row.status {
         Status::PendingFreeze | Status::Delivered if alone(buyer) => {
             let action = match row.status {
-                Status::Delivered => Action::Confirm,
-                _ if row.awaits_approval() => Action::Approve(None),
-                _ => Action::Freeze,
+                Status::Delivered => TransactionAction::Confirm,
+                _ if row.awaits_approval() => TransactionAction::Approve(None),
+                _ => TransactionAction::Freeze,
             };
-            // As a person: an agent could not say yes to itself.
+            // As a person: an agent cannot confirm its own order.
             Some((Actor::person(&row.tenant, &row.buyer), action))
         }
         Status::Frozen | Status::Accepted if alone(seller) && row.served == Served::Person => {
             let action = match row.status {
-                Status::Frozen => Action::Accept,
-                _ => Action::Deliver { result: Some(sample(row)), deliverables: Vec::new() },
+                Status::Frozen => TransactionAction::Accept,
+                _ => TransactionAction::Deliver { result: Some(sample(row)), deliverables: Vec::new() },
             };
             Some((Actor::person(&row.tenant, &row.seller), action))
         }
@@ -38,8 +38,13 @@ fn turn(row: &Transaction, buyer: Option<&User>, seller: Option<&User>) -> Optio
     }
 }
 
-/// When it does so.
-pub(super) fn acts_at(row: &Transaction, buyer: Option<&User>, seller: Option<&User>, config: &Config) -> Option<Time> {
+/// The time of that step.
+pub(super) fn acts_at(
+    row: &Transaction,
+    buyer: Option<&User>,
+    seller: Option<&User>,
+    config: &MarketConfig,
+) -> Option<Time> {
     let after = config.acts_after_ms?;
     turn(row, buyer, seller).map(|_| row.updated_at.plus_ms(after))
 }
@@ -56,7 +61,11 @@ fn sample(row: &Transaction) -> Json {
 
 impl Market {
     /// The automatic step that is due now.
-    pub(super) async fn alone(&self, row: &Transaction, now: Time) -> Result<Option<(Actor, Action)>, Error> {
+    pub(super) async fn alone(
+        &self,
+        row: &Transaction,
+        now: Time,
+    ) -> Result<Option<(Actor, TransactionAction)>, Error> {
         let config = self.config();
         if config.acts_after_ms.is_none() {
             return Ok(None);

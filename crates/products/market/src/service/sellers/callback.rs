@@ -1,8 +1,8 @@
 //! A purchase that the seller's endpoint serves: it is called with a signature, and its answer is the delivery.
 //!
 //! An instant capability is called once its purchase is accepted, and answers with the result. Another one gets
-//! `task.created` once the money is frozen; the seller then accepts and delivers through REST. The number of attempts and the
-//! time of the next one are stored: a restart neither forgets an attempt nor adds one.
+//! `task.created` once the money is frozen; the seller then accepts and delivers through REST. The number of attempts
+//! and the time of the next one are stored: a restart neither forgets an attempt nor adds one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use engine::{Along, Unmoved};
 use hmac::{Hmac, KeyInit, Mac};
 use ledger::{Row, TransactionId};
 use market_rules::capability::{DeliveryMode, PricingModel};
-use market_rules::transaction::{Action, Status};
+use market_rules::transaction::{Status, TransactionAction};
 use market_rules::{Served, Transaction};
 use model::{Expect, Json, Time};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::Sha256;
 
-use super::Worked;
+use super::WorkResult;
 use super::callbacks_http::{CallbackRequest, CallbackResponse};
 use crate::service::records;
 use crate::service::{Error, Market};
@@ -27,17 +27,17 @@ const ATTEMPTS: u32 = 10;
 /// The first retry; each further one waits twice as long.
 const RETRY_MS: u64 = 1_000;
 const RETRY_MOST_MS: u64 = 60_000;
-/// How long an endpoint has to take note of an event.
+/// Timeout of an endpoint for an event.
 const EVENT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The attempts of a call that is not done.
+/// The attempts of an unfinished call.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Calls {
-    /// Of a purchase that is not instant: its seller knows of it.
+    /// The seller of a purchase that is not instant was notified.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     told: bool,
     attempts: u32,
-    /// Not before.
+    /// Time of the next attempt.
     next_at: Time,
     /// The error of the last attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -49,15 +49,15 @@ impl Row for Calls {
 
 /// The meaning of an endpoint's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Said {
+enum EndpointAnswer {
     Done(Json),
     Failed(String),
-    /// It may be otherwise the next time.
+    /// A temporary failure.
     Trouble(String),
 }
 
 impl Market {
-    /// Whether the seller takes its time over it. What is no longer for sale is taken as it mostly is.
+    /// Whether the seller delivers later through REST. A removed capability counts as instant.
     pub(super) async fn is_async(&self, row: &Transaction) -> Result<bool, Error> {
         if row.pricing_model == PricingModel::PerQuery {
             return Ok(false);
@@ -66,7 +66,7 @@ impl Market {
         Ok(capability.is_some_and(|capability| capability.terms.delivery_mode == DeliveryMode::Async))
     }
 
-    /// Until when there is nothing to do for it, as far as calls go: `None` when there is.
+    /// The time before which no call is due; `None` if one is due now.
     pub(super) async fn rests_until(&self, row: &Transaction) -> Result<Option<Time>, Error> {
         if !matches!(row.served, Served::Callback { .. }) {
             return Ok(None);
@@ -80,12 +80,12 @@ impl Market {
         Ok(if told { due } else { Some(calls.next_at) })
     }
 
-    /// Tells the seller of a purchase that is waiting for it.
-    pub(super) async fn tell_of_it(&self, row: &Transaction) -> Result<Worked, Error> {
-        let Served::Callback { url, .. } = &row.served else { return Ok(Worked::Rests) };
+    /// Notifies the seller of a purchase that waits for it.
+    pub(super) async fn tell_of_it(&self, row: &Transaction) -> Result<WorkResult, Error> {
+        let Served::Callback { url, .. } = &row.served else { return Ok(WorkResult::Rests) };
         let (calls, version) = self.calls(row.id).await?.unwrap_or_default();
         if calls.told || calls.attempts >= ATTEMPTS || calls.next_at > self.now() {
-            return Ok(Worked::Rests);
+            return Ok(WorkResult::Rests);
         }
         let body = json!({
             "event_type": "task.created",
@@ -105,25 +105,25 @@ impl Market {
             Ok(answer) if (200..300).contains(&answer.status) => {
                 let calls = Calls { told: true, attempts: calls.attempts + 1, ..calls };
                 self.keep_calls(row.id, calls, version).await?;
-                return Ok(row.due.map_or(Worked::Rests, |due| Worked::Again(due.at)));
+                return Ok(row.due.map_or(WorkResult::Rests, |due| WorkResult::Again(due.at)));
             }
             Ok(answer) => format!("the seller's endpoint answered HTTP {}", answer.status),
             Err(words) => words,
         };
-        // However often it is not heard: the seller can find it through REST until its time is over.
+        // Failed notices do not end the purchase: the seller can find it through REST until its deadline.
         self.tried(row, calls, version, words).await
     }
 
-    /// Has the endpoint do it.
+    /// Calls the endpoint for the result.
     pub(super) async fn serve_by_callback(
         &self,
         row: &Transaction,
         url: &Arc<str>,
         timeout_s: u32,
-    ) -> Result<Worked, Error> {
+    ) -> Result<WorkResult, Error> {
         let (calls, version) = self.calls(row.id).await?.unwrap_or_default();
         if calls.next_at > self.now() {
-            return Ok(Worked::Again(calls.next_at));
+            return Ok(WorkResult::Again(calls.next_at));
         }
         if calls.attempts >= ATTEMPTS {
             let last = calls.last.as_deref().unwrap_or("it could not be reached");
@@ -139,48 +139,49 @@ impl Market {
         let timeout = Duration::from_secs(u64::from(timeout_s.max(1)));
         let letter = self.letter(row, url, "invoke", &body, timeout);
         match said(self.shared.callbacks.post(letter).await) {
-            Said::Done(result) => {
+            EndpointAnswer::Done(result) => {
                 let most = self.config().purchases.max_payload_bytes;
                 if result.text().len() > most {
                     let words = format!("the seller's result is too large to be delivered: it may have {most} bytes");
                     return self.over(row, words).await;
                 }
-                let done =
-                    self.on_behalf(row, Action::Deliver { result: Some(result), deliverables: Vec::new() }).await?;
+                let done = self
+                    .on_behalf(row, TransactionAction::Deliver { result: Some(result), deliverables: Vec::new() })
+                    .await?;
                 if version > 0 {
                     self.forget_calls(row.id).await?;
                 }
                 Ok(done)
             }
-            Said::Failed(words) => self.over(row, words).await,
-            Said::Trouble(words) if calls.attempts + 1 >= ATTEMPTS => {
+            EndpointAnswer::Failed(words) => self.over(row, words).await,
+            EndpointAnswer::Trouble(words) if calls.attempts + 1 >= ATTEMPTS => {
                 self.over(row, format!("the seller's endpoint failed {ATTEMPTS} times: {words}")).await
             }
-            Said::Trouble(words) => self.tried(row, calls, version, words).await,
+            EndpointAnswer::Trouble(words) => self.tried(row, calls, version, words).await,
         }
     }
 
-    async fn over(&self, row: &Transaction, words: String) -> Result<Worked, Error> {
+    async fn over(&self, row: &Transaction, words: String) -> Result<WorkResult, Error> {
         let failed = self.fail(row, words).await?;
         self.forget_calls(row.id).await?;
         Ok(failed)
     }
 
-    /// Writes an attempt down that came to nothing, and when the next one is.
-    async fn tried(&self, row: &Transaction, calls: Calls, version: u64, words: String) -> Result<Worked, Error> {
+    /// Stores a failed attempt and the time of the next one.
+    async fn tried(&self, row: &Transaction, calls: Calls, version: u64, words: String) -> Result<WorkResult, Error> {
         let wait = RETRY_MS.saturating_mul(1 << calls.attempts.min(20)).min(RETRY_MOST_MS);
         let next_at = self.now().plus_ms(wait);
         tracing::info!(task = %row.id.0, attempt = calls.attempts + 1, "a seller was not reached: {words}");
         let calls = Calls { told: false, attempts: calls.attempts + 1, next_at, last: Some(words.into()) };
         self.keep_calls(row.id, calls, version).await?;
-        Ok(Worked::Again(row.due.map_or(next_at, |due| due.at.min(next_at))))
+        Ok(WorkResult::Again(row.due.map_or(next_at, |due| due.at.min(next_at))))
     }
 
     async fn calls(&self, id: TransactionId) -> Result<Option<(Calls, u64)>, Error> {
         self.read(records::CALLS, records::transaction_key(id)).await
     }
 
-    /// Should another process have called, too, its count stands: both have called.
+    /// If another process has called as well, its count stands.
     async fn keep_calls(&self, id: TransactionId, calls: Calls, version: u64) -> Result<(), Error> {
         let expect = if version == 0 { Expect::Absent } else { Expect::Version(version) };
         let put = records::CALLS.put(records::transaction_key(id), expect, &calls, Vec::new());
@@ -241,7 +242,7 @@ fn request_id(id: TransactionId, purpose: &str) -> String {
 
 /// Hex of HMAC-SHA256 over time, request and body.
 pub(crate) fn sign(secret: &[u8], timestamp: &str, request_id: &str, body: &[u8]) -> String {
-    // A key of any length will do.
+    // HMAC accepts keys of any length.
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret) else { return String::new() };
     for piece in [timestamp.as_bytes(), b".", request_id.as_bytes(), b".", body] {
         mac.update(piece);
@@ -249,22 +250,22 @@ pub(crate) fn sign(secret: &[u8], timestamp: &str, request_id: &str, body: &[u8]
     records::hex(&mac.finalize().into_bytes()).to_string()
 }
 
-fn said(answer: Result<CallbackResponse, String>) -> Said {
+fn said(answer: Result<CallbackResponse, String>) -> EndpointAnswer {
     let answer = match answer {
         Ok(answer) => answer,
-        Err(words) => return Said::Trouble(words),
+        Err(words) => return EndpointAnswer::Trouble(words),
     };
     match answer.status {
         200..300 => {}
-        408 | 425 | 429 | 500.. => return Said::Trouble(format!("it answered HTTP {}", answer.status)),
-        status => return Said::Failed(format!("the seller's endpoint refused it with HTTP {status}")),
+        408 | 425 | 429 | 500.. => return EndpointAnswer::Trouble(format!("it answered HTTP {}", answer.status)),
+        status => return EndpointAnswer::Failed(format!("the seller's endpoint refused it with HTTP {status}")),
     }
     let strange = || {
         let words = "the seller's endpoint did not answer {\"success\": true, \"result\": {…}} or {\"success\": false, \"error\": \"…\"}";
-        Said::Failed(words.to_owned())
+        EndpointAnswer::Failed(words.to_owned())
     };
     let Some(body) = answer.body else {
-        return Said::Failed("the seller's endpoint answered with more than 1 MiB".to_owned());
+        return EndpointAnswer::Failed("the seller's endpoint answered with more than 1 MiB".to_owned());
     };
     let Ok(Value::Object(mut body)) = serde_json::from_slice(&body) else { return strange() };
     match body.get("success") {
@@ -274,9 +275,9 @@ fn said(answer: Result<CallbackResponse, String>) -> Said {
                 None | Some(Value::Null) => json!({}),
                 Some(other) => json!({ "result": other }),
             };
-            Said::Done(Json::from_value(&result))
+            EndpointAnswer::Done(Json::from_value(&result))
         }
-        Some(Value::Bool(false)) => Said::Failed(match body.get("error") {
+        Some(Value::Bool(false)) => EndpointAnswer::Failed(match body.get("error") {
             Some(Value::String(words)) => words.clone(),
             Some(Value::Object(error)) if error.get("message").is_some_and(Value::is_string) => {
                 error.get("message").and_then(Value::as_str).unwrap_or_default().to_owned()
@@ -308,27 +309,27 @@ mod tests {
 
     #[test]
     fn answers_are_told_apart() {
-        let done = |text: &str| Said::Done(Json::parse(text).unwrap());
+        let done = |text: &str| EndpointAnswer::Done(Json::parse(text).unwrap());
         let cases = [
             (answered(200, r#"{"success":true,"result":{"a":1}}"#), done(r#"{"a":1}"#)),
             (answered(201, r#"{"success":true}"#), done("{}")),
             (answered(200, r#"{"success":true,"result":[1]}"#), done(r#"{"result":[1]}"#)),
-            (answered(200, r#"{"success":false,"error":"no ink"}"#), Said::Failed("no ink".into())),
-            (answered(200, r#"{"success":false,"error":{"message":"m"}}"#), Said::Failed("m".into())),
+            (answered(200, r#"{"success":false,"error":"no ink"}"#), EndpointAnswer::Failed("no ink".into())),
+            (answered(200, r#"{"success":false,"error":{"message":"m"}}"#), EndpointAnswer::Failed("m".into())),
         ];
         for (answer, expected) in cases {
             assert_eq!(said(answer), expected);
         }
         for body in ["", "null", "[]", "{}", r#"{"success":1}"#, r#"{"result":{}}"#] {
-            assert!(matches!(said(answered(200, body)), Said::Failed(_)), "{body}");
+            assert!(matches!(said(answered(200, body)), EndpointAnswer::Failed(_)), "{body}");
         }
-        assert!(matches!(said(Ok(CallbackResponse { status: 200, body: None })), Said::Failed(_)));
+        assert!(matches!(said(Ok(CallbackResponse { status: 200, body: None })), EndpointAnswer::Failed(_)));
         for status in [408, 425, 429, 500, 502, 503, 599] {
-            assert!(matches!(said(answered(status, "")), Said::Trouble(_)), "{status}");
+            assert!(matches!(said(answered(status, "")), EndpointAnswer::Trouble(_)), "{status}");
         }
         for status in [301, 302, 400, 401, 404, 410, 422] {
-            assert!(matches!(said(answered(status, "")), Said::Failed(_)), "{status}");
+            assert!(matches!(said(answered(status, "")), EndpointAnswer::Failed(_)), "{status}");
         }
-        assert_eq!(said(Err("cut".into())), Said::Trouble("cut".into()));
+        assert_eq!(said(Err("cut".into())), EndpointAnswer::Trouble("cut".into()));
     }
 }

@@ -1,6 +1,6 @@
-//! HTTP calls of a seller's endpoint. A seller chooses the address, so addresses that are not public are refused unless the
-//! operator allows them: this machine, its network, and the metadata addresses of clouds. The check applies to the address of
-//! the connection, not to the name.
+//! HTTP calls of a seller's endpoint. A seller chooses the address, so addresses that are not public are refused unless
+//! the operator allows them: this machine, its network, and the metadata addresses of clouds. The check applies to the
+//! address of the connection, not to the name.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,18 +13,18 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use url::{Host, Url};
 
 const CONNECT: Duration = Duration::from_secs(10);
-/// Of an answer.
+/// Maximum size of a response.
 const MOST_BYTES: usize = 1 << 20;
 
 /// A request to a seller.
 #[derive(Clone)]
 pub struct CallbackRequest {
     pub url: Arc<str>,
-    /// All of them, by lower-case name.
+    /// All headers, by lower-case name.
     pub headers: Vec<(&'static str, String)>,
     pub body: Bytes,
     pub timeout: Duration,
-    /// It may go to this machine or network, and in plain HTTP.
+    /// Private addresses and plain HTTP are permitted.
     pub private: bool,
 }
 
@@ -32,17 +32,17 @@ pub struct CallbackRequest {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallbackResponse {
     pub status: u16,
-    /// `None` when it is longer than anybody would read.
+    /// `None` if it is larger than the limit.
     pub body: Option<Bytes>,
 }
 
-/// How sellers are called.
+/// Calls sellers' endpoints.
 pub trait Callbacks: Send + Sync + 'static {
-    /// Posts it, without following redirects, and answers with the answer, or with words for why there is none.
+    /// Posts the request without following redirects. The error is a text.
     fn post(&self, letter: CallbackRequest) -> Future<'_, Result<CallbackResponse, String>>;
 }
 
-/// Over the web: public addresses by https, or any at all where that is allowed.
+/// Callbacks over HTTP: public addresses by HTTPS, or any address where that is permitted.
 pub struct HttpCallbacks {
     public: Option<reqwest::Client>,
     any: Option<reqwest::Client>,
@@ -88,7 +88,7 @@ impl Callbacks for HttpCallbacks {
     }
 }
 
-/// For buyers, who see it as the reason of a failure: no address is in it.
+/// The error text for buyers. It has no address.
 fn words(error: &reqwest::Error) -> String {
     let what = if error.is_timeout() {
         "it did not answer in time"
@@ -100,7 +100,7 @@ fn words(error: &reqwest::Error) -> String {
     what.to_owned()
 }
 
-/// Looks at an address as it is written. Names are looked at when they are resolved.
+/// Checks a literal address. Names are checked when they are resolved.
 fn admit(url: &Url) -> Result<(), String> {
     let public = match url.host() {
         Some(Host::Domain(_)) => true,
@@ -170,7 +170,7 @@ mod tests {
         }
     }
 
-    /// A name counts for the addresses it has.
+    /// A name is checked by its addresses.
     #[tokio::test]
     async fn a_name_of_ourselves_is_not_called() {
         let web = HttpCallbacks::default();

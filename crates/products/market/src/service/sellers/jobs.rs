@@ -1,39 +1,39 @@
-//! Work for a seller's own program, which comes and asks for it. A job is a purchase that waits for its seller, or that
-//! the seller has accepted: the program accepts, delivers or fails it in the seller's name.
+//! Jobs for a seller's own program, which fetches them. A job is a purchase that waits for its seller, or that the
+//! seller has accepted: the program accepts, delivers or fails it in the seller's name.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use ledger::{TransactionId, UserId};
-use market_rules::transaction::{Action, Deliverable, Role, Status};
+use market_rules::transaction::{Deliverable, Role, Status, TransactionAction};
 use market_rules::{Actor, Served, Transaction};
 use model::{Json, Time};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::service::records::{self, PurchaseList};
-use crate::service::{Caller, Error, Market, MarketEntity, Once, Paging};
+use crate::service::{Error, Market, MarketCaller, MarketEntity, Once, Paging};
 
-/// How often a stream says that it is there.
+/// Heartbeat interval of a stream.
 const HEARTBEAT: Duration = Duration::from_secs(30);
 /// Time between looks at the store for purchases that other processes have frozen.
 const LOOK: Duration = Duration::from_secs(2);
 const PAGE: u32 = 200;
-/// Jobs that are looked through for one seller; beyond that the newest come first.
+/// Number of jobs that are read for one seller; beyond that the newest come first.
 const MOST: usize = 2_000;
-/// Pages looked through for them.
+/// Number of pages that are read.
 const PAGES: u32 = 20;
 /// A resumed stream repeats jobs that were frozen shortly before the last one it has seen: commits may be out of order.
 const OVERLAP_MS: i64 = 10_000;
-/// Failures to be tried again that are remembered.
+/// Number of remembered jobs to dispatch again.
 const AGAIN: usize = 1_024;
 
-/// A purchase for a program to do.
+/// A purchase that a program serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
     pub transaction: Transaction,
-    /// It was accepted before: the program, or the one before it, has begun.
+    /// It was accepted before, by this program or an earlier one.
     pub accepted: bool,
 }
 
@@ -52,7 +52,7 @@ pub enum JobAct {
     Reject {
         reason: Option<Arc<str>>,
     },
-    /// Still at it.
+    /// The work continues.
     Heartbeat {
         progress: Option<Json>,
     },
@@ -60,14 +60,14 @@ pub enum JobAct {
         result: Option<Json>,
         deliverables: Vec<Deliverable>,
     },
-    /// A job that may be tried again is dispatched again.
+    /// Dispatch the job again.
     Fail {
         error: Option<Arc<str>>,
         retryable: bool,
     },
 }
 
-/// That there may be new jobs, and which are to be dispatched again.
+/// Signals new jobs, and lists those to dispatch again.
 #[derive(Default)]
 pub(super) struct News {
     count: watch::Sender<u64>,
@@ -90,7 +90,7 @@ impl News {
         self.ring();
     }
 
-    /// Those after a number, and the number to go on from.
+    /// The jobs after a number, and the number to continue from.
     fn since(&self, after: Option<u64>, seller: &UserId) -> (Vec<TransactionId>, Option<u64>) {
         let again = self.again.lock();
         let new = again.iter().filter(|(number, of, _)| Some(*number) > after && of == seller).map(|(.., id)| *id);
@@ -98,7 +98,7 @@ impl News {
     }
 }
 
-/// A seller's jobs as they come.
+/// A stream of a seller's jobs.
 pub struct Jobs {
     market: Market,
     seller: UserId,
@@ -107,7 +107,7 @@ pub struct Jobs {
     told: HashSet<TransactionId>,
     ready: VecDeque<Job>,
     opened: bool,
-    /// A resumed stream knows jobs that were frozen before this time.
+    /// A resumed stream has sent the jobs that were frozen before this time.
     since: Option<Time>,
     again: Option<u64>,
     heartbeat: tokio::time::Instant,
@@ -144,7 +144,7 @@ impl Jobs {
         }
     }
 
-    /// Looks for jobs that were not told yet, the oldest first.
+    /// Finds jobs that were not sent yet, the oldest first.
     async fn find(&mut self) -> Result<(), Error> {
         let mut found = Vec::new();
         let list = records::purchases(Role::Seller, &self.market.config().tenant, &self.seller, PurchaseList::Job);
@@ -152,14 +152,14 @@ impl Jobs {
         while found.len() < MOST && page <= PAGES {
             let rows: crate::service::Paged<Transaction> =
                 self.market.page(records::TRANSACTIONS, list.clone(), Paging { page, size: PAGE }).await?;
-            // A resumed stream knows the accepted jobs.
+            // A resumed stream has sent the accepted jobs.
             found.extend(rows.items.into_iter().filter(|row| row.status == Status::Frozen || self.since.is_none()));
             if !rows.more {
                 break;
             }
             page += 1;
         }
-        // Those that are no longer there need not be remembered.
+        // Forget jobs that no longer exist.
         let there: HashSet<TransactionId> = found.iter().map(|row| row.id).collect();
         let (again, number) = self.market.shared.at_work.jobs.since(self.again, &self.seller);
         self.again = number;
@@ -188,12 +188,12 @@ impl Jobs {
 }
 
 impl Market {
-    /// The jobs of a seller's program from now on: first those that wait, then those that come. `last` is the last one
-    /// it has seen, when it resumes.
-    pub async fn jobs(&self, caller: &Caller, last: Option<TransactionId>) -> Result<Jobs, Error> {
+    /// The stream of jobs of a seller's program: first the waiting ones, then new ones. `last` is the last one that a
+    /// resuming program has seen.
+    pub async fn jobs(&self, caller: &MarketCaller, last: Option<TransactionId>) -> Result<Jobs, Error> {
         let mut told = HashSet::new();
         let since = match last {
-            // One that is not there any more, or not the caller's, is none it can have seen.
+            // A job that does not exist, or is not the caller's, is ignored.
             Some(last) => match self.read_transaction(last).await {
                 Ok(row) if row.seller == caller.user => {
                     told.insert(last);
@@ -222,7 +222,7 @@ impl Market {
     /// Performs a seller's action on a job.
     pub async fn job_act(
         &self,
-        caller: &Caller,
+        caller: &MarketCaller,
         id: TransactionId,
         act: JobAct,
         once: Option<Once>,
@@ -242,8 +242,8 @@ impl Market {
         match act {
             // A repeated acceptance means that the first answer was lost.
             JobAct::Accept if row.status == Status::Accepted => Ok(row),
-            JobAct::Accept => self.act(&actor, id, Action::Accept, once).await,
-            JobAct::Reject { reason } => self.act(&actor, id, Action::Reject { reason }, once).await,
+            JobAct::Accept => self.act(&actor, id, TransactionAction::Accept, once).await,
+            JobAct::Reject { reason } => self.act(&actor, id, TransactionAction::Reject { reason }, once).await,
             JobAct::Heartbeat { progress: _ } => match row.status {
                 Status::Frozen | Status::Accepted => Ok(row),
                 status @ (Status::PendingFreeze
@@ -254,7 +254,7 @@ impl Market {
                 | Status::Failed) => Err(market_rules::Error::WrongState { verb, status }.into()),
             },
             JobAct::Deliver { result, deliverables } => {
-                self.act(&actor, id, Action::Deliver { result, deliverables }, once).await
+                self.act(&actor, id, TransactionAction::Deliver { result, deliverables }, once).await
             }
             JobAct::Fail { error, retryable } => match row.status {
                 Status::Frozen | Status::Accepted if retryable => {
@@ -265,7 +265,7 @@ impl Market {
                     let reason = error.map(|words| {
                         words.chars().take(market_rules::transaction::MAX_REASON).collect::<String>().into()
                     });
-                    self.act(&actor, id, Action::Reject { reason }, once).await
+                    self.act(&actor, id, TransactionAction::Reject { reason }, once).await
                 }
                 Status::Accepted
                 | Status::PendingFreeze
@@ -275,7 +275,7 @@ impl Market {
                 | Status::RejectedBySeller
                 | Status::Failed => {
                     let reason = error.or_else(|| Some("the seller's program failed".into()));
-                    self.act(&Actor::Platform, id, Action::Fail { reason }, once).await
+                    self.act(&Actor::Platform, id, TransactionAction::Fail { reason }, once).await
                 }
             },
         }

@@ -1,4 +1,4 @@
-//! When a purchase is looked at next.
+//! Tests of the time at which a purchase is checked next.
 
 use ledger::{UserId, Ut};
 use market_rules::transaction::{Deadline, DecisionSource, Due};
@@ -63,7 +63,7 @@ fn user(id: &str, acts_alone: bool) -> User {
 
 fn after(row: &Transaction, alone: (bool, bool), acts_after_ms: Option<u64>, now: Time) -> Option<i64> {
     let (buyer, seller) = (user("b", alone.0), user("s", alone.1));
-    let config = Config { acts_after_ms, ..Config::default() };
+    let config = MarketConfig { acts_after_ms, ..MarketConfig::default() };
     look_at(row, Some(&buyer), Some(&seller), &config, now).map(|at| at.0 - now.0)
 }
 
@@ -110,7 +110,7 @@ fn whoever_acts_alone_does_so_a_while_after_the_step_before() {
             (after(&row, (true, false), Some(5_000), NOW), after(&row, (false, true), Some(5_000), NOW));
         assert_eq!((buyer, seller), expected, "{status:?}");
     }
-    // A machine's work is not its seller's.
+    // Work of a machine is not done by its seller.
     let row = row(Status::Accepted, Served::Worker, true);
     assert_eq!(after(&row, (false, true), Some(5_000), NOW), Some(200_000));
 }

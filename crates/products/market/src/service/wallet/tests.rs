@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use engine::Engine;
 use ledger::records::listed;
-use market_rules::capability::{CapabilityType, Draft};
-use market_rules::transaction::Action;
+use market_rules::capability::{CapabilityDraft, CapabilityType};
+use market_rules::transaction::TransactionAction;
 use market_rules::{Capability, CapabilityId, Transaction, Via};
 use model::ports::store::{Commit, Outcome, Store};
 use model::{Entry as Kept, Json, Posting as Moved, RecordChange, State};
@@ -13,14 +13,14 @@ use uuid::Uuid;
 
 use super::*;
 use crate::service::records::ALL;
-use crate::service::{Config, NewUser, OrderRequest};
+use crate::service::{MarketConfig, NewUser, OrderRequest};
 
-/// A market with a seller, a buyer who has 1,000 and something for 120.
+/// A market with a seller, a buyer with 1,000, and a capability for 120.
 struct Stall {
     market: Market,
     store: Arc<dyn Store>,
-    buyer: Caller,
-    seller: Caller,
+    buyer: MarketCaller,
+    seller: MarketCaller,
 }
 
 const OFFER: &str = "cap_ocr_invoice_v1";
@@ -36,25 +36,28 @@ impl Stall {
 
     async fn on(store: Arc<dyn Store>) -> Stall {
         let engine = Engine::builder(store.clone()).start().await.unwrap();
-        let market = Market::start(engine, Config::default(), false).await.unwrap();
+        let market = Market::start(engine, MarketConfig::default(), false).await.unwrap();
         let mut callers = Vec::new();
         for id in ["u_buyer", "u_seller"] {
             let new = NewUser { id: Some(id.into()), ..NewUser::default() };
             let user = market.open_user(new).await.unwrap();
-            let limits =
-                market_rules::autonomy::Limits { per_call: ut("1000"), daily: ut("100000"), ..Default::default() };
-            callers.push(Caller { tenant: user.tenant, user: user.id, via: Via::Agent, limits });
+            let limits = market_rules::autonomy::SpendingLimits {
+                per_call: ut("1000"),
+                daily: ut("100000"),
+                ..Default::default()
+            };
+            callers.push(MarketCaller { tenant: user.tenant, user: user.id, via: Via::Agent, limits });
         }
         let (seller, buyer) = (callers.pop().unwrap(), callers.pop().unwrap());
         market.credit(&buyer.user, ut("1000"), "welcome", Some("a present".into())).await.unwrap();
-        let draft = Draft {
+        let draft = CapabilityDraft {
             title: Some("OCR of invoices".into()),
             description: Some("Reads an invoice".into()),
             category: Some("documents".into()),
             capability_type: Some(CapabilityType::Service.name().into()),
             pricing_model: Some("per_use".into()),
             price_ut: Json::parse("120"),
-            ..Draft::default()
+            ..CapabilityDraft::default()
         };
         let rules = market.config().capabilities;
         let offer = Capability::new(
@@ -64,8 +67,9 @@ impl Stall {
             draft.check(&rules).unwrap(),
             market.now(),
         );
-        let after =
-            offer.step(&seller.actor(), market_rules::capability::Action::Submit, market.now(), &rules).unwrap();
+        let after = offer
+            .step(&seller.actor(), market_rules::capability::CapabilityAction::Submit, market.now(), &rules)
+            .unwrap();
         let market_rules::capability::After::Kept(offer) = after else { panic!("it is gone") };
         let key = records::capability_key(&seller.tenant, &CapabilityId::from(OFFER));
         let stall = Stall { market, store, buyer, seller };
@@ -82,17 +86,17 @@ impl Stall {
         self.market.order(&self.buyer, OrderRequest::of(OFFER.into()), None).await.unwrap()
     }
 
-    async fn act(&self, who: &Caller, id: TransactionId, action: Action) -> Transaction {
+    async fn act(&self, who: &MarketCaller, id: TransactionId, action: TransactionAction) -> Transaction {
         self.market.act(&who.actor(), id, action, None).await.unwrap()
     }
 
     async fn sold(&self) -> Transaction {
         let id = self.buy().await.id;
-        let deliver = Action::Deliver { result: Json::parse(r#"{"total":"99"}"#), deliverables: Vec::new() };
-        self.act(&self.buyer, id, Action::Freeze).await;
-        self.act(&self.seller, id, Action::Accept).await;
+        let deliver = TransactionAction::Deliver { result: Json::parse(r#"{"total":"99"}"#), deliverables: Vec::new() };
+        self.act(&self.buyer, id, TransactionAction::Freeze).await;
+        self.act(&self.seller, id, TransactionAction::Accept).await;
         self.act(&self.seller, id, deliver).await;
-        self.act(&self.buyer, id, Action::Confirm).await
+        self.act(&self.buyer, id, TransactionAction::Confirm).await
     }
 
     async fn found(&self) -> Vec<String> {
@@ -118,7 +122,7 @@ async fn what_is_on_the_account_and_how_it_came_there() {
     let stall = Stall::open().await;
     let first = stall.sold().await;
     let second = stall.buy().await;
-    stall.act(&stall.buyer, second.id, Action::Freeze).await;
+    stall.act(&stall.buyer, second.id, TransactionAction::Freeze).await;
     let wallet = stall.market.wallet(&stall.buyer.user).await.unwrap();
     assert_eq!((wallet.available, wallet.frozen), (ut("760"), ut("120")));
     assert_eq!(stall.market.wallet(&stall.seller.user).await.unwrap().available, ut("108"));
@@ -203,13 +207,13 @@ async fn a_market_that_kept_its_word_is_found_so() {
     let stall = Stall::open().await;
     assert_eq!(stall.found().await, [""; 0]);
     stall.sold().await;
-    for action in [Action::Cancel, Action::Freeze] {
+    for action in [TransactionAction::Cancel, TransactionAction::Freeze] {
         let id = stall.buy().await.id;
         stall.act(&stall.buyer, id, action).await;
     }
     let refused = stall.buy().await.id;
-    stall.act(&stall.buyer, refused, Action::Freeze).await;
-    stall.act(&stall.seller, refused, Action::Reject { reason: None }).await;
+    stall.act(&stall.buyer, refused, TransactionAction::Freeze).await;
+    stall.act(&stall.seller, refused, TransactionAction::Reject { reason: None }).await;
     let report = stall.market.verify().await.unwrap();
     assert_eq!(report.words().collect::<Vec<_>>(), [""; 0]);
     assert!(report.is_clean() && !report.moving);
@@ -230,10 +234,10 @@ async fn rows_that_were_changed_behind_the_markets_back_are_found() {
     stall.rewrite(&sold).await;
     assert_eq!(stall.found().await, [""; 0]);
 
-    // Money is set aside, and its purchase says that it never was, that it no longer is, or nothing.
+    // Money is held, and its purchase is in a state that has no hold, has ended, or is missing.
     let open = stall.buy().await.id;
     let ordered = stall.row(open).await;
-    stall.act(&stall.buyer, open, Action::Freeze).await;
+    stall.act(&stall.buyer, open, TransactionAction::Freeze).await;
     let frozen = stall.row(open).await;
     stall.rewrite(&Transaction { version: frozen.version, ..ordered }).await;
     let found = stall.found().await;
@@ -253,7 +257,7 @@ async fn rows_that_were_changed_behind_the_markets_back_are_found() {
     stall.write(records::TRANSACTIONS.put(key, Expect::Any, &frozen, lists.clone())).await;
     assert_eq!(stall.found().await, [""; 0]);
 
-    // A purchase says that money is set aside, and none was.
+    // A purchase implies a hold that does not exist.
     let stray: TransactionId = "01jqxyz0000000000000000000".parse().unwrap();
     let other = Transaction { id: stray, ..frozen };
     stall.write(records::TRANSACTIONS.put(records::transaction_key(stray), Expect::Any, &other, lists)).await;
@@ -265,7 +269,7 @@ async fn rows_that_were_changed_behind_the_markets_back_are_found() {
 async fn a_purchase_whose_task_shows_something_else_is_found() {
     let stall = Stall::open().await;
     let id = stall.buy().await.id;
-    stall.act(&stall.buyer, id, Action::Cancel).await;
+    stall.act(&stall.buyer, id, TransactionAction::Cancel).await;
     let back = Transaction { status: market_rules::transaction::Status::PendingFreeze, ..stall.row(id).await };
     stall.rewrite(&back).await;
     let found = stall.market.verify().await.unwrap();

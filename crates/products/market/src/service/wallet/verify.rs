@@ -1,8 +1,7 @@
 //! The check of a store: the journal is read from its beginning, and every balance, hold and entry is computed again.
 //!
-//! `market_rules::verify` knows what the rows must be among themselves; here is what only a store can have wrong: a statement
-//! that is not the journal's, an entry that moved other amounts than it says, a row that cannot be read, a task that
-//! shows something else than its purchase.
+//! `market_rules::verify` checks the rows against each other. This module checks the rest of the store: statements
+//! against the journal, posted amounts against entries, unreadable rows, and tasks against their purchases.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -13,42 +12,42 @@ use ledger::{
     TransactionId, UserId, Ut,
 };
 use market_rules::tariff::TurnHold;
-use market_rules::{Difference, Transaction};
+use market_rules::{MarketDifference, Transaction};
 use model::ports::store::{Store, StoreError};
 use model::{Entry, RecordQuery, State, Task, TaskId, TurnId};
 use uuid::Uuid;
 
+use crate::service::billing::{BudgetEntry, turn_key};
 use crate::service::records::{self, ALL, Booked};
-use crate::service::till::{BudgetEntry, turn_key};
 use crate::service::{Error, Market};
 
 const AT_ONCE: usize = 1_000;
-/// How often it is looked at again when money moved in between.
+/// Number of repetitions when money moved during the check.
 const PASSES: u32 = 5;
 
 /// The result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct MarketReport {
     pub accounts: u64,
     pub entries: u64,
     pub transactions: u64,
     pub holds: u64,
-    /// Holds of turns that run.
+    /// Holds of running turns.
     pub turns: u64,
-    /// Entries of other products: counted, and left alone.
+    /// Number of entries of other products; they are not checked.
     pub others: u64,
-    /// Money moved while it was looked at, each time: what is reported stood there every time.
+    /// Money moved during every repetition; only differences found every time are reported.
     pub moving: bool,
-    pub differences: Vec<Difference>,
+    pub differences: Vec<MarketDifference>,
     pub mismatches: Vec<Mismatch>,
 }
 
-impl Report {
+impl MarketReport {
     pub fn is_clean(&self) -> bool {
         self.differences.is_empty() && self.mismatches.is_empty()
     }
 
-    /// Everything that differs, in words for an operator.
+    /// All differences, as texts for an operator.
     pub fn words(&self) -> impl Iterator<Item = String> {
         let differences = self.differences.iter().map(ToString::to_string);
         differences.chain(self.mismatches.iter().map(ToString::to_string))
@@ -87,11 +86,11 @@ pub enum Mismatch {
 }
 
 impl Market {
-    /// Recomputes every balance from the journal and compares holds, entries and transactions. A market at work is looked
-    /// at again, until no money moved in between.
-    pub async fn verify(&self) -> Result<Report, Error> {
+    /// Recomputes every balance from the journal and compares holds, entries and transactions. The check is repeated
+    /// until no money moved during it.
+    pub async fn verify(&self) -> Result<MarketReport, Error> {
         let store = &**self.engine().store();
-        let mut last: Option<Report> = None;
+        let mut last: Option<MarketReport> = None;
         for _ in 0..PASSES {
             let before = store.health().await.map_err(read_fault)?.entries;
             let mut report = look(store).await.map_err(read_fault)?;
@@ -110,18 +109,18 @@ impl Market {
     }
 }
 
-/// An account as the journal tells it.
+/// An account as computed from the journal.
 #[derive(Default)]
 struct Told {
     /// Place in the journal and amount, as the store posted them.
     posted: Vec<(u64, i64)>,
-    /// By what the entries say.
+    /// Lines by the bodies of the entries.
     balance: i128,
     lines: u64,
 }
 
-async fn look(store: &dyn Store) -> Result<Report, StoreError> {
-    let mut report = Report::default();
+async fn look(store: &dyn Store) -> Result<MarketReport, StoreError> {
+    let mut report = MarketReport::default();
     let mut journal = Journal::default();
     let mut after = 0;
     loop {
@@ -152,7 +151,7 @@ async fn look(store: &dyn Store) -> Result<Report, StoreError> {
     Ok(report)
 }
 
-/// The journal in the market's words.
+/// The journal as the market's entries.
 #[derive(Default)]
 struct Journal {
     postings: Vec<LedgerPosting>,
@@ -160,10 +159,10 @@ struct Journal {
 }
 
 impl Journal {
-    fn take(&mut self, place: u64, entry: &Entry, report: &mut Report) {
+    fn take(&mut self, place: u64, entry: &Entry, report: &mut MarketReport) {
         let booked = match Booked::from_row(&entry.body) {
             Ok(booked) => booked,
-            // Budgets are no money: what is spent of them is counted on accounts of their own.
+            // Budgets are not money; accounts of their own count them.
             Err(_) if BudgetEntry::from_row(&entry.body).is_ok() => return,
             Err(error) => {
                 report.others += 1;
@@ -245,7 +244,7 @@ impl Journal {
     }
 }
 
-/// The nearest amount of a sum that does not fit; it differs from the row all the same.
+/// Clamps a sum that does not fit into an amount; it still differs from the row.
 fn ut(hundredths: i128) -> Ut {
     Ut::from_hundredths(i64::try_from(hundredths).unwrap_or(if hundredths < 0 { i64::MIN } else { i64::MAX }))
 }
@@ -264,9 +263,13 @@ pub(super) fn account_of(key: &str) -> Option<AccountId> {
     parts.next().is_none().then_some(AccountId { tenant, purse })
 }
 
-/// The accounts as the store has them. It keeps no count of their lines: the journal's is taken for it, and the statements
-/// are looked at one by one.
-async fn accounts(store: &dyn Store, journal: &mut Journal, report: &mut Report) -> Result<Vec<Account>, StoreError> {
+/// The accounts in the store. The store has no count of lines, so the journal's count is used and the statements are
+/// checked one by one.
+async fn accounts(
+    store: &dyn Store,
+    journal: &mut Journal,
+    report: &mut MarketReport,
+) -> Result<Vec<Account>, StoreError> {
     let (mut accounts, mut after) = (Vec::new(), None);
     loop {
         let page = store.accounts(after, AT_ONCE).await?;
@@ -287,7 +290,7 @@ async fn rows<R: Row>(
     store: &dyn Store,
     collection: RecordCollection<R>,
     key: impl Fn(&R) -> Arc<str>,
-    report: &mut Report,
+    report: &mut MarketReport,
 ) -> Result<Vec<R>, StoreError> {
     let (mut rows, mut after) = (Vec::new(), None);
     loop {
@@ -313,9 +316,9 @@ async fn rows<R: Row>(
     }
 }
 
-/// The statement of each account has the journal's lines, and runs as they do. What is newer than the journal that was
-/// read is left out.
-async fn statements(store: &dyn Store, journal: &Journal, report: &mut Report) -> Result<(), StoreError> {
+/// Checks that the statement of each account has the journal's lines and balances. Lines newer than the journal that
+/// was read are skipped.
+async fn statements(store: &dyn Store, journal: &Journal, report: &mut MarketReport) -> Result<(), StoreError> {
     for (key, (account, told)) in &journal.accounts {
         let newest = told.posted.last().map_or(0, |(place, _)| *place);
         let mut balance: i128 = told.posted.iter().map(|(_, amount)| i128::from(*amount)).sum();
@@ -343,7 +346,7 @@ async fn statements(store: &dyn Store, journal: &Journal, report: &mut Report) -
 }
 
 /// Checks that a turn has a hold exactly as long as it runs, by the task's log.
-async fn running(store: &dyn Store, turns: Vec<TurnHold>, report: &mut Report) -> Result<(), StoreError> {
+async fn running(store: &dyn Store, turns: Vec<TurnHold>, report: &mut MarketReport) -> Result<(), StoreError> {
     let mut open: HashMap<TaskId, TurnHold> = turns.into_iter().map(|hold| (hold.task, hold)).collect();
     let mut after = None;
     loop {
@@ -372,8 +375,8 @@ async fn running(store: &dyn Store, turns: Vec<TurnHold>, report: &mut Report) -
     Ok(())
 }
 
-/// A purchase's task shows what the purchase has come to, for as long as it is kept.
-async fn task(store: &dyn Store, transaction: &Transaction, report: &mut Report) -> Result<(), StoreError> {
+/// Checks that the task of a purchase shows the status of the purchase, as long as the task exists.
+async fn task(store: &dyn Store, transaction: &Transaction, report: &mut MarketReport) -> Result<(), StoreError> {
     let mut row = transaction.clone();
     for _ in 0..PASSES {
         let head = store.head(row.id.0).await?;
@@ -396,8 +399,12 @@ async fn task(store: &dyn Store, transaction: &Transaction, report: &mut Report)
     Ok(())
 }
 
-/// A purchase with a deadline has a timer, for as long as it has a task.
-async fn deadlines(store: &dyn Store, transactions: &[Transaction], report: &mut Report) -> Result<(), StoreError> {
+/// Checks that a purchase with a deadline has a timer, as long as its task exists.
+async fn deadlines(
+    store: &dyn Store,
+    transactions: &[Transaction],
+    report: &mut MarketReport,
+) -> Result<(), StoreError> {
     let open: Vec<&Transaction> = transactions.iter().filter(|row| row.due.is_some()).collect();
     for rows in open.chunks(AT_ONCE) {
         let timers = store.timers(rows.iter().map(|row| row.id.0).collect()).await?;

@@ -1,4 +1,4 @@
-//! Whether it all adds up.
+//! Checks that the ledger is consistent.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -39,8 +39,7 @@ pub(crate) async fn purchases(fair: &Fair) -> Vec<Transaction> {
     rows(fair, "market/transaction", "all").await
 }
 
-/// Every balance is what its entries make it, nothing was made or lost, every hold is what its purchase says, every task
-/// shows what its purchase is.
+/// Every balance is the sum of its entries, the total is conserved, and holds and tasks agree with their purchases.
 pub(crate) async fn adds_up(fair: &Fair) -> Vec<Transaction> {
     let store = fair.engine().store();
     let accounts = store.accounts(None, usize::MAX).await.unwrap();

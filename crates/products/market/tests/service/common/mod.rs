@@ -1,4 +1,4 @@
-//! The kit of the tests: a fair on a store, with people, money and things to buy.
+//! The kit of the tests: a market on a store, with users, money and capabilities.
 
 mod books;
 mod seal;
@@ -10,9 +10,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use engine::{Along, Engine};
 use ledger::{AccountId, Row, TransactionId, UserId, Ut};
-use market::service::{Callbacks, Caller, Config, Error, Market, NewUser, OrderRequest};
-use market_rules::capability::{DeliveryMode, Draft, Rules, Served, Status as Offered};
-use market_rules::transaction::{Action, Status};
+use market::service::{Callbacks, Error, Market, MarketCaller, MarketConfig, NewUser, OrderRequest};
+use market_rules::capability::{CapabilityDraft, CapabilityRules, DeliveryMode, Served, Status as Offered};
+use market_rules::transaction::{Status, TransactionAction};
 use market_rules::{Actor, Capability, CapabilityId, Transaction, Via, autonomy};
 use model::ports::agent::Agent;
 use model::{Entry, Expect, Json, Limits, Listed, Posting, RecordChange, Time};
@@ -28,7 +28,7 @@ pub(crate) const TENANT: &str = "default";
 /// However slow the machine, a case that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Where a case lives: data that outlasts the process, and the process that has it open.
+/// The setting of a test: data that outlasts the process, and the process that has it open.
 pub(crate) struct House {
     data: Data,
     crashable: Option<Arc<CrashableStore>>,
@@ -48,8 +48,8 @@ pub(crate) async fn on_both_stores(case: impl AsyncFn(House)) {
     }
 }
 
-/// Markets of several processes on one PostgreSQL. The database is gone with its value.
-pub(crate) async fn replicas<const N: usize>(config: &Config) -> (cluster::Database, [Fair; N]) {
+/// Markets of several processes on one PostgreSQL. The database is dropped with the value.
+pub(crate) async fn replicas<const N: usize>(config: &MarketConfig) -> (cluster::Database, [Fair; N]) {
     let database = cluster::Cluster::shared().database();
     let mut fairs = Vec::with_capacity(N);
     for _ in 0..N {
@@ -88,7 +88,7 @@ impl House {
     }
 
     /// A market on the data, with these agents.
-    pub(crate) async fn fair(&mut self, agents: Vec<Arc<dyn Agent>>, config: Config) -> Fair {
+    pub(crate) async fn fair(&mut self, agents: Vec<Arc<dyn Agent>>, config: MarketConfig) -> Fair {
         let settlement = Arc::new(market::service::MarketSettlement);
         let started =
             Engine::builder(self.open()).agents(agents).limits(quick()).settlement(Some(settlement)).start().await;
@@ -97,11 +97,11 @@ impl House {
         Fair { market }
     }
 
-    /// The same, with sellers called by a phone of the case's.
+    /// The same, with the test's own callbacks.
     pub(crate) async fn fair_with(
         &mut self,
         agents: Vec<Arc<dyn Agent>>,
-        config: Config,
+        config: MarketConfig,
         callbacks: Arc<dyn Callbacks>,
     ) -> Fair {
         let engine = Engine::builder(self.open()).agents(agents).limits(quick()).start().await.unwrap();
@@ -110,7 +110,7 @@ impl House {
     }
 
     /// The same, with a seal for the secrets of webhooks.
-    pub(crate) async fn fair_told(&mut self, config: Config, callbacks: Arc<dyn Callbacks>) -> Fair {
+    pub(crate) async fn fair_told(&mut self, config: MarketConfig, callbacks: Arc<dyn Callbacks>) -> Fair {
         let engine = Engine::builder(self.open())
             .limits(quick())
             .webhook_sender(Some(Arc::new(seal::Seal)))
@@ -121,7 +121,7 @@ impl House {
     }
 
     /// Another process on the same data, which nothing ends.
-    pub(crate) async fn another(&self, config: Config, callbacks: Arc<dyn Callbacks>) -> Fair {
+    pub(crate) async fn another(&self, config: MarketConfig, callbacks: Arc<dyn Callbacks>) -> Fair {
         let Data::Memory(store) = &self.data else { panic!("one process at a time has that open") };
         let crashable = CrashableStore::new(store.clone(), false);
         let engine = Engine::builder(crashable)
@@ -133,25 +133,25 @@ impl House {
         Fair { market: Market::start_with(engine, config, true, callbacks).await.unwrap() }
     }
 
-    /// A market that an operator has opened: nothing acts by itself.
+    /// A market of an operator's command, without automatic steps.
     pub(crate) async fn fair_offline(&mut self, agents: Vec<Arc<dyn Agent>>) -> Fair {
         let engine = Engine::builder(self.open()).agents(agents).limits(quick()).start().await.unwrap();
-        let market = Market::start(engine, Config::default(), false).await.unwrap();
+        let market = Market::start(engine, MarketConfig::default(), false).await.unwrap();
         Fair { market }
     }
 
-    /// The same in memory, with time that is paused and goes by what sleeps.
-    pub(crate) async fn paused(config: Config, callbacks: Option<Arc<dyn Callbacks>>) -> Fair {
+    /// The same in memory, with paused time that advances when all tasks sleep.
+    pub(crate) async fn paused(config: MarketConfig, callbacks: Option<Arc<dyn Callbacks>>) -> Fair {
         House::paused_with(config, callbacks, None).await
     }
 
     /// The same, with a seal for the secrets of webhooks.
-    pub(crate) async fn paused_told(config: Config, callbacks: Arc<dyn Callbacks>) -> Fair {
+    pub(crate) async fn paused_told(config: MarketConfig, callbacks: Arc<dyn Callbacks>) -> Fair {
         House::paused_with(config, Some(callbacks), Some(Arc::new(seal::Seal))).await
     }
 
     async fn paused_with(
-        config: Config,
+        config: MarketConfig,
         callbacks: Option<Arc<dyn Callbacks>>,
         courier: Option<Arc<dyn model::ports::webhook::WebhookSender>>,
     ) -> Fair {
@@ -172,7 +172,7 @@ impl House {
         Fair { market }
     }
 
-    /// `kill -9`: whatever the process was about to do, it does not.
+    /// `kill -9`: ends the process at once.
     pub(crate) async fn kill(&mut self) {
         let crashable = self.crashable.take().unwrap();
         crashable.die();
@@ -182,7 +182,7 @@ impl House {
     }
 }
 
-/// A market with people on it.
+/// A market with users.
 #[derive(Clone)]
 pub(crate) struct Fair {
     pub(crate) market: Market,
@@ -196,13 +196,17 @@ pub(crate) fn json(value: &serde_json::Value) -> Json {
     Json::from_value(value)
 }
 
-/// A caller whose agents may spend as they like.
-pub(crate) fn caller(user: &str, via: Via) -> Caller {
-    let limits = autonomy::Limits { per_call: ut(1_000_000), daily: ut(100_000_000), ..autonomy::Limits::default() };
-    Caller { tenant: TENANT.into(), user: UserId::from(user), via, limits }
+/// A caller without spending limits.
+pub(crate) fn caller(user: &str, via: Via) -> MarketCaller {
+    let limits = autonomy::SpendingLimits {
+        per_call: ut(1_000_000),
+        daily: ut(100_000_000),
+        ..autonomy::SpendingLimits::default()
+    };
+    MarketCaller { tenant: TENANT.into(), user: UserId::from(user), via, limits }
 }
 
-pub(crate) fn agent_of(user: &str) -> Caller {
+pub(crate) fn agent_of(user: &str) -> MarketCaller {
     caller(user, Via::Agent)
 }
 
@@ -211,8 +215,8 @@ pub(crate) fn person(user: &str) -> Actor {
 }
 
 /// The draft of a capability with this kind of seller and a price of 120.
-pub(crate) fn offer(served: Served) -> Draft {
-    Draft {
+pub(crate) fn offer(served: Served) -> CapabilityDraft {
+    CapabilityDraft {
         title: Some("OCR of invoices".into()),
         description: Some("Reads an invoice".into()),
         category: Some("documents".into()),
@@ -220,7 +224,7 @@ pub(crate) fn offer(served: Served) -> Draft {
         pricing_model: Some("per_use".into()),
         price_ut: Json::parse("120"),
         served: Some(served),
-        ..Draft::default()
+        ..CapabilityDraft::default()
     }
 }
 
@@ -235,8 +239,8 @@ impl Fair {
     }
 
     /// Puts a capability of the seller's on the market.
-    pub(crate) async fn sells(&self, seller: &str, id: &str, draft: Draft) -> CapabilityId {
-        let terms = draft.check(&Rules { private_callbacks: true, review: false }).unwrap();
+    pub(crate) async fn sells(&self, seller: &str, id: &str, draft: CapabilityDraft) -> CapabilityId {
+        let terms = draft.check(&CapabilityRules { private_callbacks: true, review: false }).unwrap();
         let (tenant, now): (Arc<str>, Time) = (TENANT.into(), self.market.now());
         let mut capability = Capability::new(&tenant, CapabilityId::from(id), UserId::from(seller), terms, now);
         capability.status = Offered::Active;
@@ -251,8 +255,9 @@ impl Fair {
         capability.id
     }
 
-    pub(crate) async fn sells_async(&self, seller: &str, id: &str, draft: Draft) -> CapabilityId {
-        self.sells(seller, id, Draft { delivery_mode: Some(DeliveryMode::Async.name().into()), ..draft }).await
+    pub(crate) async fn sells_async(&self, seller: &str, id: &str, draft: CapabilityDraft) -> CapabilityId {
+        self.sells(seller, id, CapabilityDraft { delivery_mode: Some(DeliveryMode::Async.name().into()), ..draft })
+            .await
     }
 
     /// Money from outside.
@@ -284,7 +289,12 @@ impl Fair {
         self.market.order(&agent_of(buyer), wish, None).await.unwrap()
     }
 
-    pub(crate) async fn act(&self, user: &str, id: TransactionId, action: Action) -> Result<Transaction, Error> {
+    pub(crate) async fn act(
+        &self,
+        user: &str,
+        id: TransactionId,
+        action: TransactionAction,
+    ) -> Result<Transaction, Error> {
         self.market.act(&person(user), id, action, None).await
     }
 
@@ -292,7 +302,7 @@ impl Fair {
         self.market.transaction(&Actor::Platform, id).await.unwrap()
     }
 
-    /// The purchase once it has come to this, by following it; it must come to it.
+    /// Follows the purchase until it has this status; fails if it ends otherwise.
     pub(crate) async fn comes_to(&self, id: TransactionId, status: Status) -> Transaction {
         let mut follow = self.market.follow(&Actor::Platform, id).await.unwrap();
         let mut last = None;
@@ -307,16 +317,16 @@ impl Fair {
     }
 }
 
-pub(crate) fn deliver(result: &serde_json::Value) -> Action {
-    Action::Deliver { result: Some(json(result)), deliverables: Vec::new() }
+pub(crate) fn deliver(result: &serde_json::Value) -> TransactionAction {
+    TransactionAction::Deliver { result: Some(json(result)), deliverables: Vec::new() }
 }
 
-/// Looks again and again until it is so.
+/// Polls until the condition holds.
 pub(crate) async fn until(holds: impl AsyncFnMut() -> bool) {
     until_by(Duration::from_millis(1), holds).await;
 }
 
-/// The same, in steps of one's own.
+/// The same, with another interval.
 pub(crate) async fn until_by(step: Duration, mut holds: impl AsyncFnMut() -> bool) {
     while !holds().await {
         tokio::time::sleep(step).await;

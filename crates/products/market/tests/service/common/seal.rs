@@ -1,4 +1,4 @@
-//! A seal that a case can look through: nothing but what is sealed can be opened, under the same name.
+//! A seal for tests: a text can be opened only under the name it was sealed with.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use model::{Fault, PushConfig, PushSpec, TaskId};
 
 pub(crate) struct Seal;
 
-/// Not readable as it is, and good enough for a test.
+/// Not readable as stored, which is enough for a test.
 fn turned(bytes: &[u8]) -> Vec<u8> {
     bytes.iter().map(|byte| byte ^ 0xa5).collect()
 }

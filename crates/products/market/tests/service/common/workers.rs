@@ -1,4 +1,4 @@
-//! Those who do the work: agents that are functions, an endpoint on a socket, and a phone that a case answers.
+//! Workers of the tests: agents as functions, an endpoint on a socket, and callbacks that a test answers.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -67,7 +67,7 @@ pub(crate) fn done(emissions: Vec<AgentEvent>, state: EndState, words: &str) -> 
 /// Headers and body of every request.
 pub(crate) type Got = Arc<Mutex<Vec<(Vec<(String, String)>, String)>>>;
 
-/// A seller's endpoint, on a socket of this machine. It answers as the case says, and keeps what it got.
+/// A seller's endpoint, on a socket of this machine. It gives the test's responses and records the requests.
 pub(crate) struct Post {
     pub(crate) url: String,
     pub(crate) got: Got,
@@ -125,7 +125,7 @@ impl Post {
 
 type Answers = dyn Fn(usize, &CallbackRequest) -> Result<CallbackResponse, String> + Send + Sync;
 
-/// Calls that a case answers, with paused time.
+/// Callbacks that a test answers, for paused time.
 pub(crate) struct Phone {
     pub(crate) calls: Mutex<Vec<(tokio::time::Instant, CallbackRequest)>>,
     answer: Box<Answers>,

@@ -1,55 +1,57 @@
-//! The rows: every address, who may call it, what it takes and gives, and what it may be refused with.
+//! The rows of the route table: path, access, schemas of body and response, and error codes.
 
 use std::sync::LazyLock;
 
 use http::Method;
 
 use super::{
-    Going, Keyed, MarketRequest, PAGES, Reply, ResponseSchema, Route, Who, act, any_object, decoded, freely, get,
-    whole, written,
+    KeyedBody, MarketFuture, MarketReply, MarketRequest, MarketRoute, PAGES, ResponseSchema, RouteAccess, act,
+    any_object, decoded, freely, get, whole, written,
 };
-use crate::rest::error::Code;
-use crate::rest::{demands, doors, elsewhere, externals, files, money, more, openapi, purchases, quote, runtime, sale};
+use crate::rest::error::MarketCode;
+use crate::rest::{
+    capabilities, demands, externals, files, login, openapi, profile, purchases, quote, runtime, unimplemented, wallet,
+};
 use web::openapi::schema_of;
 
-const STEP: &[Code] = &[Code::DENIED, Code::STATE];
-/// What a change of a capability may come to.
-const CHANGE: &[Code] = &[Code::DENIED, Code::STATE, Code::INVALID];
+const STEP: &[MarketCode] = &[MarketCode::DENIED, MarketCode::STATE];
+/// Error codes of a change.
+const CHANGE: &[MarketCode] = &[MarketCode::DENIED, MarketCode::STATE, MarketCode::INVALID];
 
-pub(in crate::rest) static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
+pub(in crate::rest) static ROUTES: LazyLock<Vec<MarketRoute>> = LazyLock::new(|| {
     let mut all = Vec::new();
-    let mut room = |tag: &'static str, routes: Vec<Route>| {
-        all.extend(routes.into_iter().map(|route| Route { tag, ..route }));
+    let mut room = |tag: &'static str, routes: Vec<MarketRoute>| {
+        all.extend(routes.into_iter().map(|route| MarketRoute { tag, ..route }));
     };
     let post = Method::POST;
     room(
         "transactions",
         vec![
             act(post.clone(), "/transactions", "Order a capability", purchases::create).needs_body().may(&[
-                Code::DENIED,
-                Code::MISSING,
-                Code::INVALID,
-                Code::SHORT,
-                Code::STATE,
+                MarketCode::DENIED,
+                MarketCode::MISSING,
+                MarketCode::INVALID,
+                MarketCode::SHORT,
+                MarketCode::STATE,
             ]),
             get("/transactions", "Your purchases and sales, the newest first", purchases::list)
                 .query(&purchases::QUERY)
                 .query(&PAGES),
-            get("/transactions/{id}", "One of your purchases or sales", purchases::one).may(&[Code::DENIED]),
+            get("/transactions/{id}", "One of your purchases or sales", purchases::one).may(&[MarketCode::DENIED]),
             act(post.clone(), "/transactions/{id}/approve", "Say yes to what your agent ordered", purchases::approve)
                 .may(STEP)
-                .may(&[Code::INVALID, Code::SHORT]),
+                .may(&[MarketCode::INVALID, MarketCode::SHORT]),
             act(post.clone(), "/transactions/{id}/freeze", "Set the price aside (buyer)", purchases::freeze)
                 .may(STEP)
-                .may(&[Code::SHORT]),
+                .may(&[MarketCode::SHORT]),
             act(post.clone(), "/transactions/{id}/accept", "Take the order (seller)", purchases::accept).may(STEP),
             act(post.clone(), "/transactions/{id}/reject", "Turn the order down (seller)", purchases::reject)
                 .may(STEP)
-                .may(&[Code::INVALID]),
+                .may(&[MarketCode::INVALID]),
             act(post.clone(), "/transactions/{id}/deliver", "Deliver what was ordered (seller)", purchases::deliver)
                 .needs_body()
                 .may(STEP)
-                .may(&[Code::INVALID]),
+                .may(&[MarketCode::INVALID]),
             act(
                 post.clone(),
                 "/transactions/{id}/confirm",
@@ -63,46 +65,55 @@ pub(in crate::rest) static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
     room(
         "capabilities",
         vec![
-            act(post.clone(), "/capabilities", "A new capability, as a draft", sale::create)
+            act(post.clone(), "/capabilities", "A new capability, as a draft", capabilities::create)
                 .needs_body()
-                .may(&[Code::INVALID]),
-            get("/capabilities", "What is on the market, the newest first", sale::list)
-                .who(Who::Anyone)
-                .query(&sale::FILTER)
+                .may(&[MarketCode::INVALID]),
+            get("/capabilities", "What is on the market, the newest first", capabilities::list)
+                .who(RouteAccess::Anyone)
+                .query(&capabilities::FILTER)
                 .query(&PAGES),
             act(
                 post.clone(),
                 "/capabilities/batch",
                 "Up to 50 drafts; what is refused keeps nothing else back",
-                more::batch,
+                profile::batch,
             )
             .needs_body(),
-            get("/categories", "The categories on the market", more::categories).who(Who::Anyone),
-            get("/pricing/suggestion", "What others ask for the like", more::suggestion)
-                .who(Who::Anyone)
-                .query(&more::SUGGESTION),
-            get("/pricing/anomaly-check", "Whether a price is out of line with others", more::anomaly)
-                .who(Who::Anyone)
-                .query(&more::ANOMALY)
-                .may(&[Code::MISSING]),
-            get("/capabilities/mine", "Your capabilities, the newest first", sale::mine)
-                .query(&sale::MINE)
+            get("/categories", "The categories on the market", profile::categories).who(RouteAccess::Anyone),
+            get("/pricing/suggestion", "What others ask for the like", profile::suggestion)
+                .who(RouteAccess::Anyone)
+                .query(&profile::SUGGESTION),
+            get("/pricing/anomaly-check", "Whether a price is out of line with others", profile::anomaly)
+                .who(RouteAccess::Anyone)
+                .query(&profile::ANOMALY)
+                .may(&[MarketCode::MISSING]),
+            get("/capabilities/mine", "Your capabilities, the newest first", capabilities::mine)
+                .query(&capabilities::MINE)
                 .query(&PAGES),
-            get("/capabilities/{id}", "A capability on the market, or one of your own", sale::one).who(Who::Either),
-            act(Method::PUT, "/capabilities/{id}", "Other terms: what is left out stays as it is", sale::edit)
+            get("/capabilities/{id}", "A capability on the market, or one of your own", capabilities::one)
+                .who(RouteAccess::Either),
+            act(Method::PUT, "/capabilities/{id}", "Other terms: what is left out stays as it is", capabilities::edit)
                 .needs_body()
                 .may(CHANGE),
-            act(Method::DELETE, "/capabilities/{id}", "Remove a capability", sale::remove).may(CHANGE),
-            act(post.clone(), "/capabilities/{id}/submit-review", "Bring a draft to market", sale::submit).may(CHANGE),
-            act(post.clone(), "/capabilities/{id}/online", "Sell it again", sale::online).may(CHANGE),
-            act(post.clone(), "/capabilities/{id}/offline", "Sell it no more, for now", sale::offline).may(CHANGE),
+            act(Method::DELETE, "/capabilities/{id}", "Remove a capability", capabilities::remove).may(CHANGE),
+            act(post.clone(), "/capabilities/{id}/submit-review", "Bring a draft to market", capabilities::submit)
+                .may(CHANGE),
+            act(post.clone(), "/capabilities/{id}/online", "Sell it again", capabilities::online).may(CHANGE),
+            act(post.clone(), "/capabilities/{id}/offline", "Sell it no more, for now", capabilities::offline)
+                .may(CHANGE),
             act(
                 post,
                 "/capabilities/{id}/invoke",
                 "Buy, have it served and settle in one call (agents, per_query)",
-                sale::invoke,
+                capabilities::invoke,
             )
-            .may(&[Code::DENIED, Code::INVALID, Code::SHORT, Code::STATE, Code::NOT_SERVED]),
+            .may(&[
+                MarketCode::DENIED,
+                MarketCode::INVALID,
+                MarketCode::SHORT,
+                MarketCode::STATE,
+                MarketCode::NOT_SERVED,
+            ]),
         ],
     );
     room("demands", demands());
@@ -119,53 +130,54 @@ pub(in crate::rest) static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
             )
             .needs_body()
             .only_asks()
-            .may(&[Code::DENIED, Code::MISSING, Code::INVALID]),
+            .may(&[MarketCode::DENIED, MarketCode::MISSING, MarketCode::INVALID]),
         ],
     );
     room(
         "wallet",
         vec![
-            get("/wallet", "What you have", money::wallet),
-            get("/wallet/rates", "What a UT is in money", money::rates).who(Who::Anyone),
-            get("/exchange-rates/latest", "What a UT is in money", money::rates).who(Who::Anyone),
-            get("/wallet/exchange-rates/latest", "What a UT is in money", money::rates).who(Who::Anyone),
-            get("/wallet/stats", "What came and went so far", money::stats),
-            get("/wallet/transactions", "Your statement, the newest line first", money::statement)
-                .query(&money::STATEMENT)
+            get("/wallet", "What you have", wallet::wallet),
+            get("/wallet/rates", "What a UT is in money", wallet::rates).who(RouteAccess::Anyone),
+            get("/exchange-rates/latest", "What a UT is in money", wallet::rates).who(RouteAccess::Anyone),
+            get("/wallet/exchange-rates/latest", "What a UT is in money", wallet::rates).who(RouteAccess::Anyone),
+            get("/wallet/stats", "What came and went so far", wallet::stats),
+            get("/wallet/transactions", "Your statement, the newest line first", wallet::statement)
+                .query(&wallet::STATEMENT)
                 .query(&PAGES),
         ],
     );
     room(
         "income",
         vec![
-            get("/income/overview", "What you have earned, by capability", more::overview),
-            get("/income/records", "Your settled sales, the newest first", more::records).query(&PAGES),
-            get("/capabilities/{id}/income", "What you have earned with one", more::of_one),
+            get("/income/overview", "What you have earned, by capability", profile::overview),
+            get("/income/records", "Your settled sales, the newest first", profile::records).query(&PAGES),
+            get("/capabilities/{id}/income", "What you have earned with one", profile::of_one),
         ],
     );
-    room("auth", doors());
+    room("auth", auth());
     room("deliverables", deliverables());
     room(
         "interop",
         vec![
-            get("/public/community-stats", "How much goes on here", more::community).who(Who::Anyone),
-            whole("/agents/{id}/card", "A seller's agent card", ResponseSchema::Json(any_object), sale::card)
-                .may(&[Code::MISSING]),
+            get("/public/community-stats", "How much goes on here", profile::community).who(RouteAccess::Anyone),
+            whole("/agents/{id}/card", "A seller's agent card", ResponseSchema::Json(any_object), capabilities::card)
+                .may(&[MarketCode::MISSING]),
             whole(
                 "/agents/{id}/.well-known/agent.json",
                 "A seller's agent card",
                 ResponseSchema::Json(any_object),
-                sale::card,
+                capabilities::card,
             )
-            .may(&[Code::MISSING]),
-            get("/interop/debug", "Where everything is, and which headers it takes", elsewhere::debug).who(Who::Anyone),
+            .may(&[MarketCode::MISSING]),
+            get("/interop/debug", "Where everything is, and which headers it takes", unimplemented::debug)
+                .who(RouteAccess::Anyone),
             whole("/openapi.json", "This document", ResponseSchema::Json(any_object), openapi::show),
             whole("/public/openapi.json", "This document", ResponseSchema::Json(any_object), openapi::show),
         ],
     );
     let cash = "Cash goes in and out elsewhere: always refused with 3002";
-    type Never = for<'a> fn(&'a MarketRequest<'a>, Keyed) -> Going<'a, ()>;
-    let refused = |verb: &Method, path, words, go: Never, code: Code, who| {
+    type Never = for<'a> fn(&'a MarketRequest<'a>, KeyedBody) -> MarketFuture<'a, ()>;
+    let refused = |verb: &Method, path, words, go: Never, code: MarketCode, who| {
         let mut route = act(verb.clone(), path, words, go).who(who).may(&[code]);
         route.gives = ResponseSchema::Nothing;
         if *verb == Method::GET {
@@ -188,7 +200,7 @@ pub(in crate::rest) static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
         "cash",
         cash_routes
             .iter()
-            .map(|(verb, path)| refused(verb, path, cash, elsewhere::cash, Code::WALLET, Who::Caller))
+            .map(|(verb, path)| refused(verb, path, cash, unimplemented::cash, MarketCode::WALLET, RouteAccess::Caller))
             .collect(),
     );
     let hall = "The task hall is not part of this server: always refused with 4001";
@@ -198,18 +210,20 @@ pub(in crate::rest) static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
     let halls = halls.flat_map(|path| verbs.iter().map(move |verb| (verb, path)));
     room(
         "task hall",
-        halls.map(|(verb, path)| refused(verb, path, hall, elsewhere::hall, Code::HALL, Who::Anyone)).collect(),
+        halls
+            .map(|(verb, path)| refused(verb, path, hall, unimplemented::hall, MarketCode::HALL, RouteAccess::Anyone))
+            .collect(),
     );
     all
 });
 
-/// What is wanted, and what fits it.
-fn demands() -> Vec<Route> {
+/// Routes of demands and matching.
+fn demands() -> Vec<MarketRoute> {
     let post = Method::POST;
     vec![
         act(post.clone(), "/demands", "Say what you want done", demands::create)
             .needs_body()
-            .may(&[Code::INVALID, Code::STATE]),
+            .may(&[MarketCode::INVALID, MarketCode::STATE]),
         get("/demands", "Your demands, or everybody's that are open; the newest first", demands::list)
             .query(&demands::LIST)
             .query(&PAGES),
@@ -217,7 +231,7 @@ fn demands() -> Vec<Route> {
         act(post.clone(), "/demands/{id}/cancel", "Take a demand back", demands::cancel).may(STEP),
         act(post.clone(), "/demands/{id}/evaluate-clarity", "How clearly your demand is said", demands::clarity)
             .only_asks()
-            .may(&[Code::DENIED]),
+            .may(&[MarketCode::DENIED]),
         act(
             post.clone(),
             "/demands/{id}/evaluate-alignment",
@@ -226,7 +240,7 @@ fn demands() -> Vec<Route> {
         )
         .needs_body()
         .only_asks()
-        .may(&[Code::DENIED, Code::INVALID]),
+        .may(&[MarketCode::DENIED, MarketCode::INVALID]),
         act(
             post.clone(),
             "/demands/evaluate-alignment",
@@ -235,7 +249,7 @@ fn demands() -> Vec<Route> {
         )
         .needs_body()
         .only_asks()
-        .may(&[Code::DENIED, Code::MISSING, Code::INVALID]),
+        .may(&[MarketCode::DENIED, MarketCode::MISSING, MarketCode::INVALID]),
         act(
             post.clone(),
             "/capabilities/match",
@@ -244,7 +258,7 @@ fn demands() -> Vec<Route> {
         )
         .needs_body()
         .only_asks()
-        .may(&[Code::DENIED, Code::MISSING, Code::INVALID, Code::STATE]),
+        .may(&[MarketCode::DENIED, MarketCode::MISSING, MarketCode::INVALID, MarketCode::STATE]),
         act(
             post,
             "/capabilities/{id}/discover-demands",
@@ -253,13 +267,13 @@ fn demands() -> Vec<Route> {
         )
         .query(&demands::TOP_K)
         .only_asks()
-        .may(&[Code::DENIED]),
+        .may(&[MarketCode::DENIED]),
     ]
 }
 
-/// Agents that live elsewhere, and their webhooks.
-fn externals() -> Vec<Route> {
-    const CHANGE: &[Code] = &[Code::STATE, Code::INVALID];
+/// Routes of external agents and their webhooks.
+fn externals() -> Vec<MarketRoute> {
+    const CHANGE: &[MarketCode] = &[MarketCode::STATE, MarketCode::INVALID];
     vec![
         act(Method::POST, "/external-agents", "An agent of yours that lives elsewhere", externals::create)
             .query(&externals::NEW)
@@ -282,7 +296,7 @@ fn externals() -> Vec<Route> {
         .needs_body()
         .may(CHANGE),
         act(Method::DELETE, "/external-agents/{id}/webhook", "Tell it no more", externals::remove_webhook).may(CHANGE),
-        // Twice does no harm: what is no longer dead is not found again.
+        // Needs no idempotency key: a repeat finds no lost notices.
         act(
             Method::POST,
             "/external-agents/{id}/webhook/redeliver",
@@ -294,8 +308,8 @@ fn externals() -> Vec<Route> {
     ]
 }
 
-/// Where sellers' programs fetch their work.
-fn runtime() -> Vec<Route> {
+/// Routes of sellers' programs.
+fn runtime() -> Vec<MarketRoute> {
     let connect = whole(
         "/agent-runtime/connect",
         "Your sales as work for a program of yours: those that wait, then those that come",
@@ -303,11 +317,11 @@ fn runtime() -> Vec<Route> {
         runtime::connect,
     );
     let act = act(Method::POST, "/agent-runtime/act", "What your program does with a job", runtime::act);
-    vec![connect.who(Who::Caller), act.needs_body().may(STEP).may(&[Code::MISSING, Code::INVALID])]
+    vec![connect.who(RouteAccess::Caller), act.needs_body().may(STEP).may(&[MarketCode::MISSING, MarketCode::INVALID])]
 }
 
-/// Files of purchases.
-fn deliverables() -> Vec<Route> {
+/// Routes of files.
+fn deliverables() -> Vec<MarketRoute> {
     let upload = freely(
         Method::POST,
         files::UPLOAD,
@@ -329,24 +343,40 @@ fn deliverables() -> Vec<Route> {
         files::download,
     );
     vec![
-        upload.takes_bytes().only_asks().query(&files::UPLOADED).may(STEP).may(&[Code::MISSING, Code::INVALID]),
-        grant.only_asks().may(&[Code::INVALID]),
-        download.who(Who::Anyone).query(&files::DOWNLOAD).may(&[Code::DENIED, Code::GONE, Code::STATE]),
+        upload
+            .takes_bytes()
+            .only_asks()
+            .query(&files::UPLOADED)
+            .may(STEP)
+            .may(&[MarketCode::MISSING, MarketCode::INVALID]),
+        grant.only_asks().may(&[MarketCode::INVALID]),
+        download.who(RouteAccess::Anyone).query(&files::DOWNLOAD).may(&[
+            MarketCode::DENIED,
+            MarketCode::GONE,
+            MarketCode::STATE,
+        ]),
     ]
 }
 
-/// The ways in.
-fn doors() -> Vec<Route> {
+/// Routes of logins and devices.
+fn auth() -> Vec<MarketRoute> {
     let post = Method::POST;
     let mut approve = act(
         post.clone(),
         "/auth/device-auth/approve",
         "What a person says of a device: JSON, or the form of the page",
-        doors::approve_data,
+        login::approve_data,
     )
     .needs_body()
-    .who(Who::Anyone)
-    .may(&[Code::PASSWORD, Code::MISSING, Code::INVALID, Code::STATE, Code::EXISTS, Code::TOO_OFTEN]);
+    .who(RouteAccess::Anyone)
+    .may(&[
+        MarketCode::PASSWORD,
+        MarketCode::MISSING,
+        MarketCode::INVALID,
+        MarketCode::STATE,
+        MarketCode::EXISTS,
+        MarketCode::TOO_OFTEN,
+    ]);
     if let Some(takes) = &mut approve.takes {
         takes.form = true;
     }
@@ -357,42 +387,39 @@ fn doors() -> Vec<Route> {
         let body = decoded(text);
         Box::pin(async move {
             if ask.by_form {
-                return Ok(Reply::Whole(doors::approve_page(ask, body).await));
+                return Ok(MarketReply::Whole(login::approve_page(ask, body).await));
             }
-            written(&doors::approve_data(ask, body?).await?)
+            written(&login::approve_data(ask, body?).await?)
         })
     });
     vec![
-        act(post.clone(), "/auth/login", "Log in with account and password", doors::login)
+        act(post.clone(), "/auth/login", "Log in with account and password", login::login)
             .needs_body()
-            .who(Who::Anyone)
-            .may(&[Code::PASSWORD, Code::TOO_OFTEN, Code::INVALID]),
-        act(post.clone(), "/auth/refresh", "A new access token for a refresh token", doors::refresh)
+            .who(RouteAccess::Anyone)
+            .may(&[MarketCode::PASSWORD, MarketCode::TOO_OFTEN, MarketCode::INVALID]),
+        act(post.clone(), "/auth/refresh", "A new access token for a refresh token", login::refresh)
             .needs_body()
-            .who(Who::Anyone)
-            .may(&[Code::NOBODY, Code::TOO_OFTEN, Code::INVALID]),
-        act(post.clone(), "/auth/logout", "End a login, or all of a user's", doors::logout).who(Who::Anyone).may(&[
-            Code::NOBODY,
-            Code::TOO_OFTEN,
-            Code::INVALID,
-            Code::STATE,
-        ]),
+            .who(RouteAccess::Anyone)
+            .may(&[MarketCode::NOBODY, MarketCode::TOO_OFTEN, MarketCode::INVALID]),
+        act(post.clone(), "/auth/logout", "End a login, or all of a user's", login::logout)
+            .who(RouteAccess::Anyone)
+            .may(&[MarketCode::NOBODY, MarketCode::TOO_OFTEN, MarketCode::INVALID, MarketCode::STATE]),
         act(
             post.clone(),
             "/auth/change-password",
             "Change the password; every login ends, and another begins",
-            doors::change_password,
+            login::change_password,
         )
         .needs_body()
-        .may(&[Code::PASSWORD, Code::TOO_OFTEN, Code::INVALID, Code::STATE]),
-        act(post.clone(), "/auth/device-auth", "A device asks for a key", doors::device)
-            .who(Who::Anyone)
-            .may(&[Code::TOO_OFTEN, Code::INVALID]),
-        act(post, "/auth/device-auth/poll", "The device asks what has become of it", doors::poll)
+        .may(&[MarketCode::PASSWORD, MarketCode::TOO_OFTEN, MarketCode::INVALID, MarketCode::STATE]),
+        act(post.clone(), "/auth/device-auth", "A device asks for a key", login::device)
+            .who(RouteAccess::Anyone)
+            .may(&[MarketCode::TOO_OFTEN, MarketCode::INVALID]),
+        act(post, "/auth/device-auth/poll", "The device asks what has become of it", login::poll)
             .needs_body()
-            .who(Who::Anyone)
-            .may(&[Code::TOO_OFTEN, Code::MISSING, Code::INVALID]),
+            .who(RouteAccess::Anyone)
+            .may(&[MarketCode::TOO_OFTEN, MarketCode::MISSING, MarketCode::INVALID]),
         approve,
-        whole("/auth/device", "The page where a person lets a device in", ResponseSchema::Html, doors::page),
+        whole("/auth/device", "The page where a person lets a device in", ResponseSchema::Html, login::page),
     ]
 }

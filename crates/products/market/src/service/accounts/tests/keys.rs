@@ -6,7 +6,7 @@ use model::Kind;
 use model::ports::store::Upkeep as _;
 use proptest::prelude::*;
 
-use super::super::Tokens;
+use super::super::LoginTokens;
 use super::super::users::{account_key, is_id, is_name};
 use super::*;
 use crate::service::records;
@@ -39,7 +39,7 @@ async fn a_key_acts_for_its_user_and_for_nobody_else() {
     assert_eq!((user, key.len(), &key[..3]), (Some("u_1".into()), 46, "uk_"));
     let caller = asks(&market, &key, "u_1").await.unwrap();
     let limits = market.config().limits;
-    assert_eq!(caller, Caller { tenant: "default".into(), user: "u_1".into(), via: Via::Agent, limits });
+    assert_eq!(caller, MarketCaller { tenant: "default".into(), user: "u_1".into(), via: Via::Agent, limits });
 
     let by = |api_key, user| market.who(Credentials { api_key, user, bearer: None });
     assert_eq!(not_known(by(None, None).await), NotKnown::Missing);
@@ -60,7 +60,7 @@ async fn a_platforms_key_acts_for_whoever_is_linked_to_it() {
     let (market, _store) = market().await;
     agent(&market, "u_1", &["p", "q"]).await;
     agent(&market, "u_2", &["q"]).await;
-    let Issued { api_key: key, user } = market.issue_key(NewKey::Platform("p".into()), None).await.unwrap();
+    let Issued { api_key: key, user } = market.issue_key(NewApiKey::Platform("p".into()), None).await.unwrap();
     assert_eq!((user, key.len(), &key[..3]), (None, 46, "pk_"));
     assert_eq!(asks(&market, &key, "u_1").await.unwrap().user, "u_1".into());
     assert_eq!(not_known(asks(&market, &key, "u_2").await), NotKnown::NotLinked);
@@ -119,7 +119,7 @@ async fn a_key_wins_over_a_token() {
     let by = |api_key, user| market.who(Credentials { api_key, user, bearer: Some(&token) });
     let caller = by(Some(&key), Some("u_2")).await.unwrap();
     assert_eq!((caller.user, caller.via), ("u_2".into(), Via::Agent));
-    // A key that is not good does not fall back on the token.
+    // An invalid key does not fall back to the token.
     assert_eq!(not_known(by(Some("uk_x"), Some("u_2")).await), NotKnown::Key);
     assert_eq!(not_known(by(Some(&key), None).await), NotKnown::NoUser);
     assert_eq!(not_known(by(Some(&key), Some("u_1")).await), NotKnown::NotLinked);
@@ -133,14 +133,17 @@ async fn a_key_wins_over_a_token() {
 #[tokio::test]
 async fn limits_are_ones_own_or_the_markets() {
     let (market, _store) = market().await;
-    let own =
-        autonomy::Limits { per_call: Ut::from_hundredths(7), daily: Ut::from_hundredths(70), ..Default::default() };
+    let own = autonomy::SpendingLimits {
+        per_call: Ut::from_hundredths(7),
+        daily: Ut::from_hundredths(70),
+        ..Default::default()
+    };
     let new = NewUser { id: Some("u_1".into()), limits: Some(own), ..NewUser::default() };
     market.open_user(new).await.unwrap();
     agent(&market, "u_2", &[]).await;
     let (one, two) = (key_of(&market, &"u_1".into()).await.api_key, key_of(&market, &"u_2".into()).await.api_key);
-    let markets = autonomy::Limits { per_call: Ut::from_hundredths(1), ..Default::default() };
-    market.set_config(Config { limits: markets, ..Config::default() });
+    let markets = autonomy::SpendingLimits { per_call: Ut::from_hundredths(1), ..Default::default() };
+    market.set_config(MarketConfig { limits: markets, ..MarketConfig::default() });
     assert_eq!(asks(&market, &one, "u_1").await.unwrap().limits, own);
     assert_eq!(asks(&market, &two, "u_2").await.unwrap().limits, markets);
 }
@@ -151,22 +154,22 @@ async fn a_chosen_secret_is_one_key_however_often_it_is_asked_for() {
     agent(&market, "u_1", &["p"]).await;
     agent(&market, "u_2", &["p"]).await;
     let chosen = "uk_demo_buyer_0000";
-    let issue = |key: NewKey| market.issue_key(key, Some(chosen));
-    let first = issue(NewKey::User("u_1".into())).await.unwrap();
+    let issue = |key: NewApiKey| market.issue_key(key, Some(chosen));
+    let first = issue(NewApiKey::User("u_1".into())).await.unwrap();
     assert_eq!(first.api_key, chosen);
-    assert_eq!(issue(NewKey::User("u_1".into())).await.unwrap(), first);
-    for other in [NewKey::User("u_2".into()), NewKey::Platform("p".into())] {
+    assert_eq!(issue(NewApiKey::User("u_1".into())).await.unwrap(), first);
+    for other in [NewApiKey::User("u_2".into()), NewApiKey::Platform("p".into())] {
         assert!(matches!(issue(other).await, Err(Error::Taken("key"))));
     }
     assert_eq!(asks(&market, chosen, "u_1").await.unwrap().user, "u_1".into());
     assert_eq!(not_known(asks(&market, chosen, "u_2").await), NotKnown::NotLinked);
 
     for bad in ["", "short", "with space in it here", "wïth letters nobody sends", &"x".repeat(257)] {
-        assert_eq!(fields(market.issue_key(NewKey::User("u_1".into()), Some(bad)).await), ["api_key"], "{bad:?}");
+        assert_eq!(fields(market.issue_key(NewApiKey::User("u_1".into()), Some(bad)).await), ["api_key"], "{bad:?}");
     }
-    let nobodys = market.issue_key(NewKey::User("u_3".into()), None).await;
+    let nobodys = market.issue_key(NewApiKey::User("u_3".into()), None).await;
     assert!(matches!(nobodys, Err(Error::Unknown(MarketEntity::User))));
-    assert_eq!(fields(market.issue_key(NewKey::Platform("".into()), None).await), ["platform"]);
+    assert_eq!(fields(market.issue_key(NewApiKey::Platform("".into()), None).await), ["platform"]);
 }
 
 #[tokio::test]
@@ -185,7 +188,7 @@ async fn a_user_is_there_once_and_a_refused_one_not_at_all() {
     assert!(matches!(open("u_1", "another", PASSWORD).await, Err(Error::Taken("user"))));
     assert!(matches!(open("u_2", "u_1", PASSWORD).await, Err(Error::Taken("account"))));
     assert_eq!(market.user(&"u_2".into()).await.unwrap(), None);
-    // Nor did the other name become an account.
+    // The other name did not become an account either.
     assert_eq!(not_known(market.log_in("another", PASSWORD, HERE).await), NotKnown::Password);
 
     for bad in ["", "two words", "a/b", "a\u{1f}b", "é", &"x".repeat(129)] {
@@ -220,7 +223,7 @@ async fn nothing_secret_is_in_a_record_or_in_a_log() {
     let new = NewUser { password: Some(PASSWORD.into()), ..NewUser::default() };
     let shown = Credentials { api_key: Some(&issued.api_key), user: None, bearer: Some(&tokens.access_token) };
     let printed = format!("{market:?} {user:?} {issued:?} {tokens:?} {device:?} {new:?} {shown:?}");
-    let Tokens { access_token, refresh_token, .. } = &tokens;
+    let LoginTokens { access_token, refresh_token, .. } = &tokens;
     for secret in [PASSWORD, &issued.api_key, &issued.api_key[3..], access_token, refresh_token, &device.device_code] {
         assert!(!store.has_seen(secret), "{secret} is in the store");
         assert!(!printed.contains(secret), "{secret} is printed: {printed}");
@@ -240,7 +243,7 @@ async fn a_store_that_cannot_be_read_is_not_an_unknown_key() {
     }
 }
 
-/// Texts that names are made of, and some that they are not.
+/// Valid and invalid names.
 fn text() -> impl Strategy<Value = String> {
     prop_oneof!["[a-c\u{1f}]{0,4}", "[a-z@:._-]{1,8}", any::<String>()]
 }

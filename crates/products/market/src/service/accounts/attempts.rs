@@ -1,8 +1,10 @@
-//! Wrong passwords, counted: by account and address, by account, and by address. Each wrong one makes the next wait longer.
+//! Counts wrong passwords by account and address, by account, and by address. Each one lengthens the wait before the
+//! next attempt.
 //!
-//! A wait begins with the last wrong password of the same address, never with that of another. So a guesser cannot keep the
-//! owner of an account out: the first try from an address is always checked. Guesses from elsewhere only take away the free
-//! tries. An address with a recent login to an account does not wait because of tries with other accounts there.
+//! A wait begins with the last wrong password of the same address, never with that of another. So an attacker cannot
+//! lock the owner of an account out: the first attempt from an address is always checked. Attempts from other addresses
+//! only take away the free attempts. An address with a recent login to an account does not wait because of attempts
+//! with other accounts there.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -12,41 +14,41 @@ use model::Time;
 
 use crate::service::Error;
 
-/// Wrong passwords for one account from one address before the next has to wait.
+/// Wrong passwords for one account from one address before a wait.
 pub(super) const FREE: u32 = 5;
-/// Wrong passwords for one account, from wherever, before addresses have one free try each.
+/// Wrong passwords for one account, from all addresses, before each address has only one free attempt.
 pub(super) const PRESSED: u32 = 50;
-/// Wrong passwords from one address, for whatever accounts, before the next has to wait.
+/// Wrong passwords from one address, for all accounts, before a wait.
 pub(super) const FREE_OF_ADDRESS: u32 = 50;
-/// The longest wait of an address for one account, and of an address for any.
+/// The longest wait of an address for one account, and for all accounts.
 pub(super) const LONGEST_S: u64 = 15 * 60;
 pub(super) const LONGEST_OF_ADDRESS_S: u64 = 60;
 /// Older attempts do not count.
 const WINDOW_MS: i64 = LONGEST_S as i64 * 1_000;
-/// Entries of each of the three.
+/// Maximum number of entries of each of the three counters.
 pub(super) const COUNTED: usize = 20_000;
 
 /// The hash of an account's key.
-pub(super) type Account = [u8; 32];
+pub(super) type AccountHash = [u8; 32];
 
 #[derive(Clone, Copy, Default)]
 struct Count {
     wrong: u32,
-    /// The last one.
+    /// Time of the last wrong password.
     at: Time,
     /// The right password was used since the process started.
     good: bool,
 }
 
-/// How often passwords were wrong.
+/// Counts of wrong passwords.
 #[derive(Default)]
 pub(super) struct Attempts {
-    pairs: HashMap<(Account, IpAddr), Count>,
-    accounts: HashMap<Account, Count>,
+    pairs: HashMap<(AccountHash, IpAddr), Count>,
+    accounts: HashMap<AccountHash, Count>,
     addresses: HashMap<IpAddr, Count>,
 }
 
-/// How long the next try has to wait after so many wrong ones, of which some are free: one second, then twice as long each time.
+/// The wait after this many wrong passwords, the first of which are free: one second, doubled with each further one.
 fn wait_s(wrong: u32, free: u32, longest_s: u64) -> u64 {
     match wrong.checked_sub(free) {
         None => 0,
@@ -63,7 +65,7 @@ impl Count {
         if self.is_over(now) { Count { wrong: 0, ..self } } else { self }
     }
 
-    /// The rest of a wait.
+    /// The remaining wait.
     fn left_s(&self, wait_s: u64, now: Time) -> u64 {
         let passed_ms = u64::try_from(now.0.saturating_sub(self.at.0)).unwrap_or_default();
         wait_s.saturating_mul(1_000).saturating_sub(passed_ms).div_ceil(1_000)
@@ -73,7 +75,7 @@ impl Count {
 fn entry<K: Copy + Eq + Hash>(counts: &mut HashMap<K, Count>, key: K, now: Time) -> &mut Count {
     if !counts.contains_key(&key) && counts.len() >= COUNTED {
         counts.retain(|_, count| !count.is_over(now));
-        // Of those left the one with the fewest is forgotten: many tries elsewhere do not make another's forgotten.
+        // Evicts the entry with the fewest attempts, so that many attempts elsewhere cannot evict a guessed account.
         if counts.len() >= COUNTED
             && let Some(least) = counts.iter().min_by_key(|(_, count)| (count.wrong, count.at)).map(|(key, _)| *key)
         {
@@ -86,8 +88,8 @@ fn entry<K: Copy + Eq + Hash>(counts: &mut HashMap<K, Count>, key: K, now: Time)
 }
 
 impl Attempts {
-    /// Counts a try as wrong before it is made, so that many at a time are not many more; or says how long to wait.
-    pub(super) fn count(&mut self, account: Account, address: IpAddr, now: Time) -> Result<(), Error> {
+    /// Counts an attempt as wrong before it is checked, so that concurrent attempts count too; or returns the wait.
+    pub(super) fn count(&mut self, account: AccountHash, address: IpAddr, now: Time) -> Result<(), Error> {
         let known = |count: Option<&Count>| count.copied().unwrap_or_default().now(now);
         let pair = known(self.pairs.get(&(account, address)));
         let (all, here) = (known(self.accounts.get(&account)), known(self.addresses.get(&address)));
@@ -109,8 +111,8 @@ impl Attempts {
         Ok(())
     }
 
-    /// The try was right: it does not count, and neither do those before it from the same address.
-    pub(super) fn right(&mut self, account: Account, address: IpAddr, now: Time) {
+    /// Records a right password: this attempt and the earlier ones from the same address do not count.
+    pub(super) fn right(&mut self, account: AccountHash, address: IpAddr, now: Time) {
         let pair = entry(&mut self.pairs, (account, address), now);
         let mine = std::mem::take(&mut pair.wrong);
         (pair.good, pair.at) = (true, now);
@@ -132,7 +134,7 @@ impl Attempts {
 mod tests {
     use super::*;
 
-    fn account(number: usize) -> Account {
+    fn account(number: usize) -> AccountHash {
         let mut key = [0; 32];
         key[..8].copy_from_slice(&number.to_be_bytes());
         key
@@ -180,7 +182,7 @@ mod tests {
             assert_eq!(refused(attempts.count(account(1), own, now)), 0, "the first try of an address is looked at");
             attempts.right(account(1), own, now);
         }
-        // An address that has just failed while others guess waits for its own last try alone.
+        // An address waits after its own last attempt only, not after those of other addresses.
         attempts.count(account(1), address(1), now).unwrap();
         assert_eq!(refused(attempts.count(account(1), address(1), now)), 1);
         assert_eq!(refused(attempts.count(account(1), address(1), now.plus_ms(1_000))), 0);

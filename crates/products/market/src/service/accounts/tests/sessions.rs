@@ -5,14 +5,14 @@ use serde_json::json;
 
 use super::super::sessions::LOGINS;
 use super::*;
-use crate::service::Tokens;
+use crate::service::LoginTokens;
 use crate::service::records;
 
-async fn log_in(market: &Market, user: &str) -> Tokens {
+async fn log_in(market: &Market, user: &str) -> LoginTokens {
     market.log_in(user, PASSWORD, HERE).await.unwrap()
 }
 
-async fn is_good(market: &Market, tokens: &Tokens) -> bool {
+async fn is_good(market: &Market, tokens: &LoginTokens) -> bool {
     shows(market, &tokens.access_token).await.is_ok()
 }
 
@@ -36,7 +36,7 @@ async fn two_who_use_a_refresh_token_together_do_not_both_get_one() {
     person(&market, "u_1").await;
     let tokens = log_in(&market, "u_1").await;
     let all = futures_util::future::join_all((0..4).map(|_| market.refresh(&tokens.refresh_token))).await;
-    let good: Vec<Tokens> = all.into_iter().flatten().collect();
+    let good: Vec<LoginTokens> = all.into_iter().flatten().collect();
     assert!(good.len() <= 1);
     for tokens in good {
         assert!(!is_good(&market, &tokens).await, "a second use ends it");

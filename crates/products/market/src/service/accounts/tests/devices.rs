@@ -4,7 +4,7 @@ use market_rules::Via;
 use model::{Expect, RecordChange};
 
 use super::super::device::{DIGITS, DeviceRow, WAITING, sweep};
-use super::super::{Approval, Device, DeviceState};
+use super::super::{Device, DeviceApproval, DeviceState};
 use super::*;
 use crate::service::MarketEntity;
 use crate::service::records::{self, ALL};
@@ -38,9 +38,9 @@ async fn a_device_gets_its_key_when_its_person_says_yes() {
     pass_s(&market, &store, 1);
     assert_eq!(market.device_polls(&device.device_code).await.unwrap(), DeviceState::Pending);
 
-    // The person is new, and types as people do.
+    // The person is new; case and spaces of the typed code are ignored.
     let code = format!(" {}-{} ", device.user_code[..4].to_lowercase(), &device.user_code[4..]);
-    market.device_answered(&code, "ann", PASSWORD, Approval::Yes, HERE).await.unwrap();
+    market.device_answered(&code, "ann", PASSWORD, DeviceApproval::Yes, HERE).await.unwrap();
     let ann = market.log_in("ann", PASSWORD, HERE).await.unwrap().user;
     assert_eq!(store.count(records::KEYS.kind(), &records::joined(&["user", "default", ann.as_str()])).await, 0);
     assert_eq!(too_fast(market.device_polls(&device.device_code).await), 5);
@@ -51,9 +51,9 @@ async fn a_device_gets_its_key_when_its_person_says_yes() {
     assert_eq!((caller.user, caller.via), (ann, Via::Agent));
     assert!(!store.has_seen(&issued.api_key) && !store.has_seen(PASSWORD));
 
-    // It is shown once, and nothing is left.
+    // The key is returned once, and no record is left.
     unknown(market.device_polls(&device.device_code).await);
-    unknown(market.device_answered(&device.user_code, "ann", PASSWORD, Approval::Yes, HERE).await);
+    unknown(market.device_answered(&device.user_code, "ann", PASSWORD, DeviceApproval::Yes, HERE).await);
     assert_eq!(store.count(records::DEVICES.kind(), ALL).await, 0);
 }
 
@@ -63,12 +63,12 @@ async fn a_person_with_an_account_logs_in_on_the_way() {
     person(&market, "u_1").await;
     let device = ask(&market).await;
     let answer = |password, said| market.device_answered(&device.user_code, "u_1", password, said, HERE);
-    assert_eq!(not_known(answer("wrong horse", Approval::Yes).await), NotKnown::Password);
-    assert_eq!(not_known(answer("wrong horse", Approval::No).await), NotKnown::Password);
+    assert_eq!(not_known(answer("wrong horse", DeviceApproval::Yes).await), NotKnown::Password);
+    assert_eq!(not_known(answer("wrong horse", DeviceApproval::No).await), NotKnown::Password);
     assert_eq!(market.device_polls(&device.device_code).await.unwrap(), DeviceState::Pending);
-    answer(PASSWORD, Approval::Yes).await.unwrap();
+    answer(PASSWORD, DeviceApproval::Yes).await.unwrap();
     // An answer is final.
-    unknown(answer(PASSWORD, Approval::No).await);
+    unknown(answer(PASSWORD, DeviceApproval::No).await);
     pass_s(&market, &store, 5);
     let issued = key(market.device_polls(&device.device_code).await.unwrap());
     assert_eq!(issued.user, Some("u_1".into()));
@@ -81,10 +81,13 @@ async fn guesses_at_a_password_count_here_as_well() {
     person(&market, "u_1").await;
     let device = ask(&market).await;
     for _ in 0..super::super::attempts::FREE {
-        let answer = market.device_answered(&device.user_code, "u_1", "wrong horse", Approval::Yes, HERE).await;
+        let answer = market.device_answered(&device.user_code, "u_1", "wrong horse", DeviceApproval::Yes, HERE).await;
         assert_eq!(not_known(answer), NotKnown::Password);
     }
-    assert_eq!(too_fast(market.device_answered(&device.user_code, "u_1", PASSWORD, Approval::Yes, HERE).await), 1);
+    assert_eq!(
+        too_fast(market.device_answered(&device.user_code, "u_1", PASSWORD, DeviceApproval::Yes, HERE).await),
+        1
+    );
     assert_eq!(too_fast(market.log_in("u_1", PASSWORD, HERE).await), 1);
 }
 
@@ -92,7 +95,7 @@ async fn guesses_at_a_password_count_here_as_well() {
 async fn a_no_is_a_no_and_registers_nobody() {
     let (market, store) = market().await;
     let device = ask(&market).await;
-    market.device_answered(&device.user_code, "ann", PASSWORD, Approval::No, HERE).await.unwrap();
+    market.device_answered(&device.user_code, "ann", PASSWORD, DeviceApproval::No, HERE).await.unwrap();
     for _ in 0..2 {
         assert_eq!(market.device_polls(&device.device_code).await.unwrap(), DeviceState::Denied);
     }
@@ -108,28 +111,28 @@ async fn codes_that_are_nobodys_do_nothing() {
     let other = if device.user_code == "AAAAAAAA" { "BBBBBBBB" } else { "AAAAAAAA" };
     let longer = format!("{}A", device.user_code);
     for code in ["", other, &device.user_code[..7], &longer, "0O1IIIII", "ÄÄÄÄ", &device.device_code, "\u{1f}"] {
-        unknown(market.device_answered(code, "ann", PASSWORD, Approval::Yes, HERE).await);
+        unknown(market.device_answered(code, "ann", PASSWORD, DeviceApproval::Yes, HERE).await);
     }
     for code in ["", &device.user_code, &device.device_code[..42], "x"] {
         unknown(market.device_polls(code).await);
     }
     assert!(!store.has_seen("ann"), "somebody was registered for nothing");
-    // Of another tenant there is no device either.
+    // Devices of another tenant are unknown.
     let elsewhere = market_of(&store, "elsewhere").await;
     unknown(elsewhere.device_polls(&device.device_code).await);
-    unknown(elsewhere.device_answered(&device.user_code, "ann", PASSWORD, Approval::Yes, HERE).await);
+    unknown(elsewhere.device_answered(&device.user_code, "ann", PASSWORD, DeviceApproval::Yes, HERE).await);
     for (account, password, wrong) in [("", PASSWORD, "account"), ("ann", "short", "password")] {
-        let answer = market.device_answered(&device.user_code, account, password, Approval::Yes, HERE).await;
+        let answer = market.device_answered(&device.user_code, account, password, DeviceApproval::Yes, HERE).await;
         assert_eq!(fields(answer), [wrong]);
     }
-    market.device_answered(&device.user_code, "ann", PASSWORD, Approval::Yes, HERE).await.unwrap();
+    market.device_answered(&device.user_code, "ann", PASSWORD, DeviceApproval::Yes, HERE).await.unwrap();
 }
 
 #[tokio::test]
 async fn a_device_that_waits_too_long_is_told_so_and_then_forgotten() {
     let (market, store) = market().await;
     let (late, approved) = (ask(&market).await, ask(&market).await);
-    market.device_answered(&approved.user_code, "ann", PASSWORD, Approval::Yes, HERE).await.unwrap();
+    market.device_answered(&approved.user_code, "ann", PASSWORD, DeviceApproval::Yes, HERE).await.unwrap();
     pass_s(&market, &store, 300);
     let young = ask(&market).await;
     pass_s(&market, &store, 299);
@@ -138,7 +141,7 @@ async fn a_device_that_waits_too_long_is_told_so_and_then_forgotten() {
     for device in [&late, &approved] {
         assert_eq!(market.device_polls(&device.device_code).await.unwrap(), DeviceState::Expired);
     }
-    unknown(market.device_answered(&late.user_code, "ann", PASSWORD, Approval::Yes, HERE).await);
+    unknown(market.device_answered(&late.user_code, "ann", PASSWORD, DeviceApproval::Yes, HERE).await);
     assert_eq!(store.count(records::DEVICES.kind(), ALL).await, 3);
 
     pass_s(&market, &store, 600);
@@ -162,7 +165,7 @@ fn code_key(device: &Device) -> Arc<str> {
 async fn of_two_who_ask_at_once_one_gets_the_key() {
     let (market, store) = market().await;
     let device = ask(&market).await;
-    market.device_answered(&device.user_code, "ann", PASSWORD, Approval::Yes, HERE).await.unwrap();
+    market.device_answered(&device.user_code, "ann", PASSWORD, DeviceApproval::Yes, HERE).await.unwrap();
     let code = &device.device_code;
     let (a, b, c) = tokio::join!(market.device_polls(code), market.device_polls(code), market.device_polls(code));
     assert!(store.conflicts() > 0, "they did not race");
@@ -178,7 +181,7 @@ async fn of_two_who_ask_at_once_one_gets_the_key() {
 async fn of_two_who_answer_at_once_one_is_heard() {
     let (market, store) = market().await;
     let device = ask(&market).await;
-    let answer = |account| market.device_answered(&device.user_code, account, PASSWORD, Approval::Yes, HERE);
+    let answer = |account| market.device_answered(&device.user_code, account, PASSWORD, DeviceApproval::Yes, HERE);
     let (a, b) = tokio::join!(answer("ann"), answer("bob"));
     let (heard, account) = if a.is_ok() { (b, "ann") } else { (a, "bob") };
     unknown(heard);
@@ -193,7 +196,7 @@ async fn an_impatient_person_is_registered_once() {
     let (one, two) = (ask(&market).await, ask(&market).await);
     let answer = |device: &Device| {
         let (market, code) = (market.clone(), device.user_code.clone());
-        async move { market.device_answered(&code, "ann", PASSWORD, Approval::Yes, HERE).await }
+        async move { market.device_answered(&code, "ann", PASSWORD, DeviceApproval::Yes, HERE).await }
     };
     let (a, b) = tokio::join!(answer(&one), answer(&two));
     a.unwrap();
@@ -230,7 +233,7 @@ async fn only_so_many_wait() {
     assert_eq!(too_fast(market.device_asks("cursor").await), 590);
 }
 
-/// At two processes, which know nothing of each other.
+/// In two processes with separate caches.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn devices_that_ask_at_once_do_not_pass_the_limit() {
     let (here, store) = market().await;

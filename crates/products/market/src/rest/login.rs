@@ -1,12 +1,12 @@
-//! The ways in: logins, and devices that ask for a key. The page where a person lets a device in is here, too.
+//! Logins and device authorization: `/auth`, with the page where a person approves a device.
 
-use crate::service::{Approval, DeviceState, Tokens};
+use crate::service::{DeviceApproval, DeviceState, LoginTokens};
 use http::StatusCode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::error::Error;
-use super::table::{Going, MarketRequest};
+use super::routes::{MarketFuture, MarketRequest};
 use super::{credentials, printable};
 use web::body::Response;
 use web::client_address::network_of;
@@ -99,8 +99,8 @@ pub(super) struct ShownTokens {
     user_id: String,
 }
 
-impl From<Tokens> for ShownTokens {
-    fn from(tokens: Tokens) -> ShownTokens {
+impl From<LoginTokens> for ShownTokens {
+    fn from(tokens: LoginTokens) -> ShownTokens {
         ShownTokens {
             access_token: tokens.access_token,
             refresh_token: tokens.refresh_token,
@@ -144,20 +144,20 @@ pub(super) struct ShownAnswer {
     status: &'static str,
 }
 
-pub(super) fn login<'a>(ask: &'a MarketRequest<'a>, body: Login) -> Going<'a, ShownTokens> {
+pub(super) fn login<'a>(ask: &'a MarketRequest<'a>, body: Login) -> MarketFuture<'a, ShownTokens> {
     Box::pin(async move {
         printable("account", Some(&body.account))?;
         Ok(ask.market.log_in(&body.account, &body.password, network_of(ask.http.address)).await?.into())
     })
 }
 
-/// The access token that a person shows.
+/// The access token of the request.
 fn shown<'a>(ask: &'a MarketRequest<'a>) -> Result<&'a str, Error> {
     let shown = credentials(&ask.http.head.headers).bearer.filter(|token| !token.is_empty());
     shown.ok_or_else(|| crate::service::Error::from(crate::service::NotKnown::Missing).into())
 }
 
-pub(super) fn logout<'a>(ask: &'a MarketRequest<'a>, body: Logout) -> Going<'a, ShownLogout> {
+pub(super) fn logout<'a>(ask: &'a MarketRequest<'a>, body: Logout) -> MarketFuture<'a, ShownLogout> {
     Box::pin(async move {
         match (&body.refresh_token, body.everywhere) {
             (_, true) => ask.market.log_out_everywhere(shown(ask)?).await?,
@@ -168,7 +168,7 @@ pub(super) fn logout<'a>(ask: &'a MarketRequest<'a>, body: Logout) -> Going<'a, 
     })
 }
 
-pub(super) fn change_password<'a>(ask: &'a MarketRequest<'a>, body: PasswordChange) -> Going<'a, ShownTokens> {
+pub(super) fn change_password<'a>(ask: &'a MarketRequest<'a>, body: PasswordChange) -> MarketFuture<'a, ShownTokens> {
     Box::pin(async move {
         let PasswordChange { current_password, new_password } = body;
         let address = network_of(ask.http.address);
@@ -177,11 +177,11 @@ pub(super) fn change_password<'a>(ask: &'a MarketRequest<'a>, body: PasswordChan
     })
 }
 
-pub(super) fn refresh<'a>(ask: &'a MarketRequest<'a>, body: Refresh) -> Going<'a, ShownTokens> {
+pub(super) fn refresh<'a>(ask: &'a MarketRequest<'a>, body: Refresh) -> MarketFuture<'a, ShownTokens> {
     Box::pin(async move { Ok(ask.market.refresh(&body.refresh_token).await?.into()) })
 }
 
-pub(super) fn device<'a>(ask: &'a MarketRequest<'a>, body: DeviceAsks) -> Going<'a, ShownDevice> {
+pub(super) fn device<'a>(ask: &'a MarketRequest<'a>, body: DeviceAsks) -> MarketFuture<'a, ShownDevice> {
     Box::pin(async move {
         let device = ask.market.device_asks(body.agent_platform_type.as_deref().unwrap_or_default()).await?;
         Ok(ShownDevice {
@@ -195,7 +195,7 @@ pub(super) fn device<'a>(ask: &'a MarketRequest<'a>, body: DeviceAsks) -> Going<
     })
 }
 
-pub(super) fn poll<'a>(ask: &'a MarketRequest<'a>, body: DevicePolls) -> Going<'a, ShownPoll> {
+pub(super) fn poll<'a>(ask: &'a MarketRequest<'a>, body: DevicePolls) -> MarketFuture<'a, ShownPoll> {
     Box::pin(async move {
         printable("device_code", Some(&body.device_code))?;
         let bare = |status| ShownPoll { status, api_key: None, user_id: None };
@@ -212,13 +212,13 @@ pub(super) fn poll<'a>(ask: &'a MarketRequest<'a>, body: DevicePolls) -> Going<'
     })
 }
 
-pub(super) fn approve_data<'a>(ask: &'a MarketRequest<'a>, body: DeviceAnswer) -> Going<'a, ShownAnswer> {
+pub(super) fn approve_data<'a>(ask: &'a MarketRequest<'a>, body: DeviceAnswer) -> MarketFuture<'a, ShownAnswer> {
     Box::pin(async move {
         printable("user_code", Some(&body.user_code))?;
         printable("account", Some(&body.account))?;
         let (said, status) = match body.decision {
-            Said::Approve => (Approval::Yes, "approved"),
-            Said::Deny => (Approval::No, "denied"),
+            Said::Approve => (DeviceApproval::Yes, "approved"),
+            Said::Deny => (DeviceApproval::No, "denied"),
         };
         let address = network_of(ask.http.address);
         ask.market.device_answered(&body.user_code, &body.account, &body.password, said, address).await?;
@@ -226,12 +226,12 @@ pub(super) fn approve_data<'a>(ask: &'a MarketRequest<'a>, body: DeviceAnswer) -
     })
 }
 
-/// What a person sees who lets a device in.
-pub(super) fn page<'a>(_: &'a MarketRequest<'a>) -> Going<'a, Response> {
+/// The page where a person approves a device.
+pub(super) fn page<'a>(_: &'a MarketRequest<'a>) -> MarketFuture<'a, Response> {
     Box::pin(async { Ok(page_of(StatusCode::OK, None, true)) })
 }
 
-/// The page again, with what has come of it.
+/// The page with the result of the approval.
 pub(super) async fn approve_page(ask: &MarketRequest<'_>, body: Result<DeviceAnswer, Error>) -> Response {
     let done = match body {
         Ok(body) => approve_data(ask, body).await,

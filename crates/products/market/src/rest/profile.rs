@@ -1,4 +1,4 @@
-//! What the market tells of itself, and what sellers have earned: categories, prices, income; and many drafts at once.
+//! Figures of the market and of sellers: categories, prices, income; and batches of drafts.
 
 use crate::service::{Anomaly, Income, Once};
 use market_rules::Ut;
@@ -7,13 +7,13 @@ use market_rules::transaction::{Role, Status};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::capabilities::{self, NewCapability};
 use super::error::{Error, FieldDetail};
-use super::sale::{self, NewCapability};
-use super::table::{Going, Keyed, MarketRequest};
+use super::routes::{KeyedBody, MarketFuture, MarketRequest};
 use super::{Page, names};
 use web::openapi::{ParamKind, QueryParam};
 
-/// Drafts that are taken at once.
+/// Maximum number of drafts in a batch.
 const MOST: usize = 50;
 
 pub(super) const SUGGESTION: [QueryParam; 2] = [
@@ -65,7 +65,7 @@ pub(super) struct BatchDone {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct BatchItem {
     success: bool,
-    capability: Option<sale::Shown>,
+    capability: Option<capabilities::CapabilityView>,
     error: Option<BatchError>,
 }
 
@@ -158,14 +158,14 @@ pub(super) struct IncomeRecord {
     settled_at: Option<String>,
 }
 
-pub(super) fn batch<'a>(ask: &'a MarketRequest<'a>, body: Batch) -> Going<'a, BatchDone> {
+pub(super) fn batch<'a>(ask: &'a MarketRequest<'a>, body: Batch) -> MarketFuture<'a, BatchDone> {
     Box::pin(async move {
         if !(1..=MOST).contains(&body.items.len()) {
             return Err(Error::field("items", format!("must be 1 to {MOST}")));
         }
         let mut done = BatchDone { items: Vec::with_capacity(body.items.len()), succeeded: 0, failed: 0 };
         for (n, item) in body.items.into_iter().enumerate() {
-            // Each has a promise of its own: a repeat makes what is missing, and nothing twice.
+            // Each draft has its own idempotency key: a repeat creates only the missing ones.
             let once = ask.once.clone().map(|once| Once { key: format!("{}#{n}", once.key), ..once });
             let made = match item.try_into() {
                 Ok(draft) => ask.market.offer(ask.caller()?, draft, None, once).await.map_err(Error::from),
@@ -174,11 +174,11 @@ pub(super) fn batch<'a>(ask: &'a MarketRequest<'a>, body: Batch) -> Going<'a, Ba
             let item = match made {
                 Ok(made) => {
                     done.succeeded += 1;
-                    BatchItem { success: true, capability: Some(sale::Shown::own(&made)), error: None }
+                    BatchItem { success: true, capability: Some(capabilities::CapabilityView::own(&made)), error: None }
                 }
                 Err(refusal) => {
                     done.failed += 1;
-                    // Trouble of the server's own is nobody's draft's fault.
+                    // A server error fails the whole batch.
                     if refusal.code.status >= 500 {
                         return Err(refusal);
                     }
@@ -193,7 +193,7 @@ pub(super) fn batch<'a>(ask: &'a MarketRequest<'a>, body: Batch) -> Going<'a, Ba
     })
 }
 
-pub(super) fn categories<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Categories> {
+pub(super) fn categories<'a>(ask: &'a MarketRequest<'a>, _: KeyedBody) -> MarketFuture<'a, Categories> {
     Box::pin(async move {
         let found = ask.market.categories().await?;
         let items = found.into_iter().map(|(category, count)| Category { category: category.to_string(), count });
@@ -201,7 +201,7 @@ pub(super) fn categories<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, 
     })
 }
 
-pub(super) fn suggestion<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, PriceSuggestion> {
+pub(super) fn suggestion<'a>(ask: &'a MarketRequest<'a>, _: KeyedBody) -> MarketFuture<'a, PriceSuggestion> {
     Box::pin(async move {
         let model = ask.text("pricing_model").and_then(PricingModel::from_name);
         let prices = ask.market.prices(ask.text("category"), model).await?;
@@ -214,7 +214,7 @@ pub(super) fn suggestion<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, 
     })
 }
 
-pub(super) fn anomaly<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, PriceCheck> {
+pub(super) fn anomaly<'a>(ask: &'a MarketRequest<'a>, _: KeyedBody) -> MarketFuture<'a, PriceCheck> {
     Box::pin(async move {
         let (mut category, mut model) =
             (ask.text("category").map(str::to_owned), ask.text("pricing_model").and_then(PricingModel::from_name));
@@ -258,14 +258,14 @@ pub(super) fn anomaly<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Pri
     })
 }
 
-pub(super) fn community<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, CommunityStats> {
+pub(super) fn community<'a>(ask: &'a MarketRequest<'a>, _: KeyedBody) -> MarketFuture<'a, CommunityStats> {
     Box::pin(async move {
         let stats = ask.market.community().await?;
         Ok(CommunityStats { capabilities_on_sale: stats.capabilities, transactions: stats.transactions })
     })
 }
 
-pub(super) fn overview<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, IncomeOverview> {
+pub(super) fn overview<'a>(ask: &'a MarketRequest<'a>, _: KeyedBody) -> MarketFuture<'a, IncomeOverview> {
     Box::pin(async move {
         let earned = ask.market.income(ask.caller()?).await?;
         let total = earned.values().fold(Income::default(), |sum, one| sum.with(one));
@@ -274,13 +274,13 @@ pub(super) fn overview<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, In
     })
 }
 
-pub(super) fn of_one<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, ShownIncome> {
+pub(super) fn of_one<'a>(ask: &'a MarketRequest<'a>, _: KeyedBody) -> MarketFuture<'a, ShownIncome> {
     Box::pin(async move {
-        let (caller, id) = (ask.caller()?, sale::id(ask));
+        let (caller, id) = (ask.caller()?, capabilities::id(ask));
         let earned = ask.market.income(caller).await?.remove(&id);
         let earned = match earned {
             Some(earned) => earned,
-            // Nothing yet; but it must be one of the caller's.
+            // No sales yet; but the capability must be one of the caller's.
             None => {
                 let one = ask.market.capability(Some(caller), &id).await?;
                 if one.owner != caller.user {
@@ -293,7 +293,7 @@ pub(super) fn of_one<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Show
     })
 }
 
-pub(super) fn records<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Page<IncomeRecord>> {
+pub(super) fn records<'a>(ask: &'a MarketRequest<'a>, _: KeyedBody) -> MarketFuture<'a, Page<IncomeRecord>> {
     Box::pin(async move {
         let (role, status) = (Some(Role::Seller), Some(Status::Settled));
         let sales = ask.market.transactions(ask.caller()?, role, status, ask.paging()).await?;

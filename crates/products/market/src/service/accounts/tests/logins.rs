@@ -16,7 +16,7 @@ async fn a_login_is_good_for_as_long_as_it_says() {
     assert_eq!((tokens.user.as_str(), tokens.expires_in_s), ("u_1", 3_600));
     let caller = shows(&market, &tokens.access_token).await.unwrap();
     assert_eq!((caller.user.as_str(), caller.via), ("u_1", Via::Person));
-    // One is not the other.
+    // An access token is no refresh token, and the other way round.
     assert_eq!(not_known(shows(&market, &tokens.refresh_token).await), NotKnown::Token);
     assert_eq!(not_known(market.refresh(&tokens.access_token).await), NotKnown::Token);
 
@@ -128,7 +128,7 @@ async fn each_wrong_password_makes_its_address_wait_longer_whether_the_account_i
     }
     pass_s(&market, &store, 8);
     market.log_in("u_1", PASSWORD, HERE).await.unwrap();
-    // Who has logged in begins anew.
+    // A login resets the count.
     for _ in 0..2 {
         for _ in 0..FREE - 1 {
             assert_eq!(not_known(market.log_in("u_1", "wrong horse", HERE).await), NotKnown::Password);
@@ -168,11 +168,11 @@ async fn only_so_many_wait_at_the_door() {
     assert_eq!(too_fast(market.log_in("u_1", PASSWORD, HERE).await), 1);
     let new = NewUser { account: Some("a".into()), password: Some(PASSWORD.into()), ..NewUser::default() };
     assert_eq!(too_fast(market.open_user(new.clone()).await), 1);
-    // Keys are looked at all the same.
+    // Keys are still accepted.
     let key = key_of(&market, &"u_1".into()).await.api_key;
     asks(&market, &key, "u_1").await.unwrap();
     drop(full);
-    // A throttled try is not a guess.
+    // A throttled attempt does not count.
     for _ in 0..FREE {
         market.log_in("u_1", PASSWORD, HERE).await.unwrap();
     }

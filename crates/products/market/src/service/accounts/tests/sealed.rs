@@ -6,7 +6,7 @@ use model::ports::store::RecordStore as _;
 
 use super::*;
 
-/// A seal that hides what it seals from a search, and no more.
+/// A trivial seal: the sealed text cannot be found by a search.
 struct Turned;
 
 impl Sealer for Turned {
@@ -31,7 +31,7 @@ async fn the_keys_of_logins_are_sealed_and_logins_from_before_stay_good() {
     assert!(names_keys(&kept().await), "in the clear, as older releases kept them");
     let engine = Engine::builder(store.clone()).start().await.unwrap();
     engine.set_sealer(Arc::new(Turned));
-    let new = Market::start(engine, Config::default(), false).await.unwrap();
+    let new = Market::start(engine, MarketConfig::default(), false).await.unwrap();
     pass_s(&new, &store, 0);
     assert!(!names_keys(&kept().await), "sealed at the next start");
     let shown = Credentials { bearer: Some(&tokens.access_token), ..Credentials::default() };

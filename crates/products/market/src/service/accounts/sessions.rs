@@ -1,9 +1,10 @@
 //! Stored logins: one record each, so that a login can be renewed by one caller at a time, and ended.
 //!
-//! A token names its login. A refresh token is valid while its login names it: a renewal replaces it, and a second use of the
-//! same token means that it was stolen, so that the login ends. A user's `logins_ended` grows when the password changes or the
-//! user logs out everywhere: all logins of an earlier number end in the same commit. Tokens from before logins were stored
-//! name none: they are valid until they expire or that number changes, and a refresh token among them once.
+//! A token names its login. A refresh token is valid while its login names it: a renewal replaces it, and a second use
+//! of the same token means that it was stolen, so that the login ends. A user's `logins_ended` grows when the password
+//! changes or the user logs out everywhere: all logins of an earlier number end in the same commit. Tokens from before
+//! logins were stored name none: they are valid until they expire or that number changes, and a refresh token among
+//! them once.
 
 use std::sync::Arc;
 
@@ -14,12 +15,12 @@ use model::ports::store::Conflict;
 use model::{Expect, RecordChange, Time};
 use serde::{Deserialize, Serialize};
 
-use super::login::{Claims, Kind};
-use super::{Tokens, User, secrets};
+use super::login::{Claims, TokenKind};
+use super::{LoginTokens, User, secrets};
 use crate::service::records::{self, ALL};
 use crate::service::{Error, Market, NotKnown};
 
-/// Logins of one user at a time; the oldest gives way.
+/// Logins of one user; a further login ends the oldest.
 pub(super) const LOGINS: u64 = 50;
 const ATTEMPTS: usize = 5;
 const SWEEP: u32 = 200;
@@ -29,9 +30,9 @@ const SWEEP: u32 = 200;
 pub(crate) struct LoginRow {
     pub(super) tenant: Arc<str>,
     pub(super) user: UserId,
-    /// The id of the refresh token that is good.
+    /// The id of the valid refresh token.
     pub(super) refresh: Arc<str>,
-    /// The user's number when it began.
+    /// The user's `logins_ended` when the login began.
     #[serde(default)]
     pub(super) round: u64,
     pub(super) made_at: Time,
@@ -43,7 +44,7 @@ impl Row for LoginRow {
 
 impl LoginRow {
     fn put(&self, id: &str, expect: Expect) -> RecordChange {
-        // A list is read from its highest rank: each begins with what ends, or was made, first.
+        // Lists are read from the highest rank: these begin with the earliest end and the earliest start.
         let lists = vec![listed(ALL, -self.expires_at.0), listed(of_user(&self.tenant, &self.user), -self.made_at.0)];
         records::LOGINS.put(id, expect, self, lists)
     }
@@ -59,15 +60,15 @@ fn remove(id: impl Into<Arc<str>>) -> RecordChange {
 
 impl Market {
     /// Tokens for a login that begins now.
-    pub(super) async fn begin_login(&self, user: &User) -> Result<Tokens, Error> {
+    pub(super) async fn begin_login(&self, user: &User) -> Result<LoginTokens, Error> {
         let id = records::hex(&secrets::draw::<16>()?);
         let tokens = self.open_login(user, &id).await?.ok_or(market_rules::Error::Changed)?;
         self.make_room_for_login(user).await?;
         Ok(tokens)
     }
 
-    /// Keeps a login under this id; `None` if there is one.
-    async fn open_login(&self, user: &User, id: &Arc<str>) -> Result<Option<Tokens>, Error> {
+    /// Stores a login under this id; `None` if the id is taken.
+    async fn open_login(&self, user: &User, id: &Arc<str>) -> Result<Option<LoginTokens>, Error> {
         let (refresh, now) = (records::hex(&secrets::draw::<16>()?), self.now());
         let row = LoginRow {
             tenant: user.tenant.clone(),
@@ -85,8 +86,8 @@ impl Market {
     }
 
     /// Renews a login: the refresh token is used up.
-    pub async fn refresh(&self, refresh_token: &str) -> Result<Tokens, Error> {
-        let claims = self.claims(refresh_token, Kind::Refresh)?;
+    pub async fn refresh(&self, refresh_token: &str) -> Result<LoginTokens, Error> {
+        let claims = self.claims(refresh_token, TokenKind::Refresh)?;
         let Some((id, shown)) = claims.login() else {
             return self.refresh_unnamed(refresh_token, &claims).await;
         };
@@ -103,7 +104,7 @@ impl Market {
             let put = row.put(id, Expect::Version(version));
             match self.engine().keep(Along { records: vec![put], ..Along::default() }).await {
                 Ok(()) => return self.tokens(&user, id, &refresh),
-                // It was used or ended meanwhile.
+                // The login was renewed or ended concurrently.
                 Err(Unmoved::Met(Conflict::Record(..))) => {}
                 Err(unmoved) => return Err(unmoved.into()),
             }
@@ -111,8 +112,9 @@ impl Market {
         Err(market_rules::Error::Changed.into())
     }
 
-    /// The same for a token that names no login. The login it becomes is kept under the token's hash: there is one.
-    async fn refresh_unnamed(&self, token: &str, claims: &Claims) -> Result<Tokens, Error> {
+    /// Renews with a token that names no login. The new login is stored under the token's hash, so that the token works
+    /// once.
+    async fn refresh_unnamed(&self, token: &str, claims: &Claims) -> Result<LoginTokens, Error> {
         let user = self.user(&claims.sub).await?.filter(|user| user.logins_ended == 0).ok_or(NotKnown::Token)?;
         let id = secrets::print(token);
         match self.open_login(&user, &id).await? {
@@ -135,9 +137,9 @@ impl Market {
         }))
     }
 
-    /// The user an access token of ours speaks of, if its login has not ended.
+    /// The user of an access token, if its login has not ended.
     pub(super) async fn by_access(&self, token: &str) -> Result<User, Error> {
-        let claims = self.claims(token, Kind::Access)?;
+        let claims = self.claims(token, TokenKind::Access)?;
         let user = self.user(&claims.sub);
         let Some((id, _)) = claims.login() else {
             return user.await?.filter(|user| user.logins_ended == 0).ok_or(NotKnown::Token.into());
@@ -153,9 +155,9 @@ impl Market {
         Ok(self.engine().keep(Along { records: vec![remove(id)], ..Along::default() }).await?)
     }
 
-    /// Ends the login that a token is of, an access or a refresh token; one that has ended stays so.
+    /// Ends the login of an access or refresh token. Repeating it has no effect.
     pub async fn log_out(&self, token: &str) -> Result<(), Error> {
-        let claims = self.claims(token, Kind::Access).or_else(|_| self.claims(token, Kind::Refresh))?;
+        let claims = self.claims(token, TokenKind::Access).or_else(|_| self.claims(token, TokenKind::Refresh))?;
         match claims.login() {
             Some((id, _)) => self.end_login(id).await,
             // A token without a login can only be ended together with all others.
@@ -172,14 +174,14 @@ impl Market {
         self.end_logins(&user.id, |_| ()).await.map(drop)
     }
 
-    /// Changes a password; every login before ends, and another begins. `address` is where the request comes from.
+    /// Changes a password, ends all logins of the user and begins a new one. `address` is the client's.
     pub async fn change_password(
         &self,
         access_token: &str,
         current: &str,
         new: String,
         address: std::net::IpAddr,
-    ) -> Result<Tokens, Error> {
+    ) -> Result<LoginTokens, Error> {
         let user = self.by_access(access_token).await?;
         let account = user.account.clone().ok_or(NotKnown::Password)?;
         super::login::check_password(&new)
@@ -199,7 +201,7 @@ impl Market {
                 Ok(())
             })
             .await?;
-        // They are over; now they go.
+        // The logins are invalid by now; this removes their records.
         loop {
             let (_, ids) = self.logins_of(&user, SWEEP).await?;
             let over: Vec<RecordChange> = ids
@@ -217,7 +219,7 @@ impl Market {
         }
     }
 
-    /// How many logins a user has, and the oldest of them.
+    /// The number of logins of a user, and the oldest.
     async fn logins_of(&self, user: &User, limit: u32) -> Result<(u64, Vec<(LoginRow, Arc<str>)>), Error> {
         let list = of_user(&user.tenant, &user.id);
         self.first_logins(list, limit).await
@@ -228,7 +230,7 @@ impl Market {
         Ok((total, first.into_iter().map(|login| (login.row, login.key)).collect()))
     }
 
-    /// A user who logs in again and again has the newest logins only.
+    /// Removes the oldest logins of a user above the limit.
     async fn make_room_for_login(&self, user: &User) -> Result<(), Error> {
         let (all, oldest) = self.logins_of(user, 4).await?;
         let many = usize::try_from(all.saturating_sub(LOGINS)).unwrap_or(usize::MAX);

@@ -1,5 +1,4 @@
-//! So many requests a minute of one key, else of one address: the market's own limit, off unless the config says so. It
-//! counts REST and JSON-RPC together.
+//! The market's own limit of REST requests per minute, for each key or, without a key, each address. Off by default.
 
 use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroU32;
@@ -8,29 +7,29 @@ use std::sync::Arc;
 use http::HeaderMap;
 use model::{Fault, Kind};
 
-use crate::{MarketService, Uumit};
+use crate::{MarketService, MarketSettings};
 use gateway::Server;
 use gateway::front::RequestLog;
 use web::client_address::network_of;
 use web::limiter::{Limiter, RateLimit};
 
-/// What callers have used of it. It outlives a change of the settings.
+/// Counts of recent requests.
 #[derive(Clone)]
 pub(crate) struct RequestRate {
     limiter: Arc<Limiter>,
-    /// Drawn at the start, so that nobody can choose keys that are counted together.
+    /// Random at start, so that callers cannot choose keys that collide.
     hasher: RandomState,
 }
 
 impl RequestRate {
-    pub(crate) fn new(settings: &Uumit) -> Option<RequestRate> {
+    pub(crate) fn new(settings: &MarketSettings) -> Option<RequestRate> {
         let per_minute = NonZeroU32::new(settings.requests_per_minute?)?;
         let limiter = Arc::new(Limiter::new(RateLimit { per_minute, burst: per_minute }));
         Some(RequestRate { limiter, hasher: RandomState::new() })
     }
 }
 
-/// One request more. A key counts only once it is `known` to be one: whoever makes keys up is counted by address.
+/// Counts a request. Only a `known` key is counted by key; requests with invalid keys are counted by address.
 pub(crate) fn keep(server: &Server, headers: &HeaderMap, known: bool, log: &RequestLog) -> Result<(), Fault> {
     let Some(pace) = server.product::<MarketService>().and_then(|market| market.rate.as_ref()) else { return Ok(()) };
     let key = match headers.get("x-api-key").filter(|_| known) {

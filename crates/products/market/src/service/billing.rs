@@ -1,9 +1,9 @@
-//! Agents with a price: what is set aside for a turn, and what it comes to.
+//! Billing of agents with a price: the hold for a turn, and its settlement.
 //!
-//! A [`BilledAgent`] agent is an agent with a till. Nothing is read to take money: the caller's account has a floor of zero, and
-//! so has what is left of a budget, which is an account, too, whose floor is what may be spent. A commit that would go below
-//! either does not happen, and the account that was short says what the caller is told. [`MarketSettlement`] ends what was set aside
-//! from what the log says of it.
+//! A [`BilledAgent`] wraps an agent and bills its turns. Taking money reads nothing: the caller's account has a floor
+//! of zero, and a budget is an account whose floor is the amount that may be spent. The store refuses a commit that
+//! would go below a floor, and the account that was short decides the error. [`MarketSettlement`] ends a hold from the
+//! log of its turn.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,32 +26,32 @@ use uuid::Uuid;
 
 use crate::service::records::{self, ALL, joined};
 
-/// The extension under which a card tells the price and a task what it cost.
+/// The extension under which a card shows the price and a task its cost.
 pub const EXTENSION: &str = "https://rialto.dev/ext/price/v1";
 const CURRENCY: &str = "UT";
 
-/// How a market deals with turns that cost something.
+/// Settings of the market for billed turns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BillingTerms {
-    /// Whose accounts are paid from.
+    /// The tenant of the accounts.
     pub tenant: Arc<str>,
     /// The platform's share of what a seller is paid.
     pub commission: Rate,
     pub budgets: Budgets,
 }
 
-/// How much may be spent on turns.
+/// Budgets for turns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Budgets {
-    /// By each caller.
+    /// For each caller.
     pub per_key: Option<Budget>,
-    /// By some callers, by name, instead.
+    /// For callers by name, instead of `per_key`.
     pub keys: BTreeMap<String, Budget>,
-    /// In one context, by all who pay for turns in it.
+    /// For each context, over all callers.
     pub per_context: Option<Ut>,
 }
 
-/// An agent whose turns cost something.
+/// An agent whose turns are billed.
 pub struct BilledAgent {
     agent: Arc<dyn Agent>,
     profile: Profile,
@@ -59,7 +59,7 @@ pub struct BilledAgent {
 }
 
 impl BilledAgent {
-    /// `seller` is who is paid; without one the platform is.
+    /// `seller` is paid; without a seller the platform is.
     pub fn new(agent: Arc<dyn Agent>, price: Price, seller: Option<UserId>, terms: BillingTerms) -> BilledAgent {
         let mut profile = agent.profile().clone();
         profile.extensions.push(Extension {
@@ -99,8 +99,8 @@ impl Agent for BilledAgent {
     }
 }
 
-/// Removes receipts from an agent's own output. The cost of this turn is added here; a receipt that the agent passes on is
-/// about a turn on another server.
+/// Removes receipts from an agent's own output. The cost of this turn is added here; a receipt that the agent passes on
+/// is about a turn on another server.
 fn without_receipts(emission: AgentEvent) -> AgentEvent {
     match emission {
         AgentEvent::Metadata(json) if json.text().contains(EXTENSION) => {
@@ -119,7 +119,7 @@ fn without_receipts(emission: AgentEvent) -> AgentEvent {
     }
 }
 
-/// A price as cards tell it.
+/// A price as cards show it.
 fn params(price: &Price) -> Json {
     let mut told = Map::new();
     told.insert("currency".into(), CURRENCY.into());
@@ -142,7 +142,7 @@ fn params(price: &Price) -> Json {
     Json::from_value(&Value::Object(told))
 }
 
-/// Where the turns of one agent are paid for.
+/// The billing of one agent's turns.
 struct PricedBilling {
     price: Price,
     seller: Option<UserId>,
@@ -158,7 +158,7 @@ impl PricedBilling {
             budgets.push(Budgeted { account, amount: *amount, of: "key".into(), window: window.name().into() });
         }
         if let Some(amount) = per_context {
-            // A context is any text its caller likes.
+            // A context id is an arbitrary text of the caller.
             let context = records::hex(&Sha256::digest(asked.context.as_str()));
             let account = joined(&["b", asked.tenant, "context", &context]);
             let window = Window::Total.name().into();
@@ -243,8 +243,8 @@ impl Billing for PricedBilling {
     }
 }
 
-/// Whose account a caller pays from: that of its own name. MarketEntity cannot stand in a user's id is written as `~` and two hex
-/// digits, so that callers by token, whose names hold their issuer's address, have accounts like anybody.
+/// The account that a caller pays from: the user of the caller's name. A byte that a user id cannot have is written as
+/// `~` and two hex digits, since the name of a caller by token has the address of its issuer.
 fn payer(caller: &Arc<str>) -> UserId {
     use std::fmt::Write as _;
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~@:+".contains(&byte);
@@ -276,7 +276,7 @@ fn held(hold: &TurnHold) -> Result<Reservation, EntryError> {
     let record = records::TURN_HOLDS.put(turn_key(hold.turn), Expect::Absent, hold, lists);
     let mut entries = vec![records::entry(&hold.frozen()?)];
     entries.extend(budget_entry(hold, Drawn::Hold, hold.amount, hold.made_at));
-    // Rows hold only texts and integers, which always have a JSON.
+    // Rows have only texts and integers; serializing them cannot fail.
     let hold = Json::from_value(&serde_json::to_value(hold).unwrap_or_default());
     Ok(Reservation { hold, records: vec![record], entries })
 }

@@ -1,9 +1,9 @@
-//! What is for sale: `/capabilities`.
+//! Capabilities: `/capabilities`.
 
 use crate::service::{Edit, Filter, Paging, Without};
 use http::header::CACHE_CONTROL;
 use http::{HeaderValue, StatusCode};
-use market_rules::capability::{Action, CapabilityType, DeliveryMode, Draft, PricingModel, Status};
+use market_rules::capability::{CapabilityAction, CapabilityDraft, CapabilityType, DeliveryMode, PricingModel, Status};
 use market_rules::{Capability, CapabilityId, Served, UserId};
 use model::Json;
 use schemars::JsonSchema;
@@ -11,8 +11,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use super::error::Error;
-use super::purchases::Shown as Transaction;
-use super::table::{Going, Keyed, MarketRequest};
+use super::purchases::TransactionView;
+use super::routes::{KeyedBody, MarketFuture, MarketRequest};
 use super::{Page, names};
 use web::body::Response;
 use web::openapi::{ParamKind, QueryParam};
@@ -96,7 +96,7 @@ pub(super) struct NewCapability {
     idempotency_key: Option<String>,
 }
 
-/// Who is to do the work: one, if it is said.
+/// The party that does the work, if the request names one. More than one is an error.
 fn served(agent: Option<String>, worker: Option<bool>, callback: Option<&str>) -> Result<Option<Served>, Error> {
     let beside = |field: &'static str, other: &str| {
         let detail = format!("is of no use beside {other}: one of them does the work");
@@ -112,12 +112,12 @@ fn served(agent: Option<String>, worker: Option<bool>, callback: Option<&str>) -
     }
 }
 
-impl TryFrom<NewCapability> for Draft {
+impl TryFrom<NewCapability> for CapabilityDraft {
     type Error = super::error::Error;
 
-    fn try_from(new: NewCapability) -> Result<Draft, Error> {
+    fn try_from(new: NewCapability) -> Result<CapabilityDraft, Error> {
         let served = served(new.agent, new.worker, new.callback_url.as_deref())?;
-        Ok(Draft {
+        Ok(CapabilityDraft {
             title: new.title,
             description: new.description,
             category: new.category,
@@ -199,7 +199,7 @@ pub(super) struct CapabilityEdit {
     idempotency_key: Option<String>,
 }
 
-/// `null` is something said; only what is not there is not.
+/// Distinguishes `null` (`Some(None)`) from an absent member (`None`).
 fn said<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Option<Option<T>>, D::Error> {
     Option::deserialize(from).map(Some)
 }
@@ -219,7 +219,7 @@ pub(super) struct Invocation {
 /// What is for sale.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Capability")]
-pub(super) struct Shown {
+pub(super) struct CapabilityView {
     id: String,
     user_id: String,
     title: String,
@@ -259,11 +259,11 @@ pub(super) struct Shown {
     reason: Option<String>,
 }
 
-impl Shown {
-    /// As anybody may see it.
-    pub(super) fn of(one: &Capability) -> Shown {
+impl CapabilityView {
+    /// The public view.
+    pub(super) fn of(one: &Capability) -> CapabilityView {
         let terms = &one.terms;
-        Shown {
+        CapabilityView {
             id: one.id.to_string(),
             user_id: one.owner.to_string(),
             title: terms.title.to_string(),
@@ -294,15 +294,15 @@ impl Shown {
         }
     }
 
-    /// As its owner sees it.
-    pub(super) fn own(one: &Capability) -> Shown {
+    /// The owner's view.
+    pub(super) fn own(one: &Capability) -> CapabilityView {
         let (callback_url, callback_timeout_sec, agent) = match &one.terms.served {
             Served::Callback { url, timeout_s } => (Some(url.to_string()), Some(*timeout_s), None),
             Served::Agent(name) => (None, None, Some(name.to_string())),
             Served::Worker | Served::Person => (None, None, None),
         };
         let reason = one.reason.as_ref().map(ToString::to_string);
-        Shown { callback_url, callback_timeout_sec, agent, reason, ..Shown::of(one) }
+        CapabilityView { callback_url, callback_timeout_sec, agent, reason, ..CapabilityView::of(one) }
     }
 }
 
@@ -328,21 +328,21 @@ pub(super) struct ShownCall {
     result: Option<Json>,
     /// The price is above what the agent may spend by itself: approve the transaction, then repeat the same request.
     requires_confirmation: bool,
-    transaction: Transaction,
+    transaction: TransactionView,
 }
 
 pub(super) fn id(ask: &MarketRequest<'_>) -> CapabilityId {
     ask.http.id().into()
 }
 
-pub(super) fn create<'a>(ask: &'a MarketRequest<'a>, body: NewCapability) -> Going<'a, Shown> {
+pub(super) fn create<'a>(ask: &'a MarketRequest<'a>, body: NewCapability) -> MarketFuture<'a, CapabilityView> {
     Box::pin(async move {
         let made = ask.market.offer(ask.caller()?, body.try_into()?, None, ask.once.clone()).await?;
-        Ok(Shown::own(&made))
+        Ok(CapabilityView::own(&made))
     })
 }
 
-pub(super) fn edit<'a>(ask: &'a MarketRequest<'a>, body: CapabilityEdit) -> Going<'a, Shown> {
+pub(super) fn edit<'a>(ask: &'a MarketRequest<'a>, body: CapabilityEdit) -> MarketFuture<'a, CapabilityView> {
     Box::pin(async move {
         let mut without = Vec::new();
         let mut gone = |gone: bool, what: Without| {
@@ -359,7 +359,7 @@ pub(super) fn edit<'a>(ask: &'a MarketRequest<'a>, body: CapabilityEdit) -> Goin
         gone(body.worker == Some(false), Without::Worker);
         let callback_url = body.callback_url.flatten();
         let served = served(body.agent.flatten(), body.worker, callback_url.as_deref())?;
-        let draft = Draft {
+        let draft = CapabilityDraft {
             title: body.title,
             description: body.description,
             category: body.category,
@@ -378,11 +378,11 @@ pub(super) fn edit<'a>(ask: &'a MarketRequest<'a>, body: CapabilityEdit) -> Goin
         };
         let edit = Edit { draft, without };
         let after = ask.market.edit_capability(ask.caller()?, &id(ask), edit, ask.once.clone()).await?;
-        Ok(Shown::own(&after))
+        Ok(CapabilityView::own(&after))
     })
 }
 
-pub(super) fn list<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Page<Shown>> {
+pub(super) fn list<'a>(ask: &'a MarketRequest<'a>, _: KeyedBody) -> MarketFuture<'a, Page<CapabilityView>> {
     Box::pin(async move {
         let filter = Filter {
             category: ask.text("category").map(Into::into),
@@ -390,56 +390,56 @@ pub(super) fn list<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Page<S
             pricing_model: ask.text("pricing_model").and_then(PricingModel::from_name),
             words: ask.text("keyword").map(str::to_owned),
         };
-        Ok(Page::of(ask.market.on_sale(&filter, ask.paging()).await?, Shown::of))
+        Ok(Page::of(ask.market.on_sale(&filter, ask.paging()).await?, CapabilityView::of))
     })
 }
 
-pub(super) fn mine<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Page<Shown>> {
+pub(super) fn mine<'a>(ask: &'a MarketRequest<'a>, _: KeyedBody) -> MarketFuture<'a, Page<CapabilityView>> {
     Box::pin(async move {
         let status = ask.text("status").and_then(Status::from_name);
-        Ok(Page::of(ask.market.my_capabilities(ask.caller()?, status, ask.paging()).await?, Shown::own))
+        Ok(Page::of(ask.market.my_capabilities(ask.caller()?, status, ask.paging()).await?, CapabilityView::own))
     })
 }
 
-pub(super) fn one<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Shown> {
+pub(super) fn one<'a>(ask: &'a MarketRequest<'a>, _: KeyedBody) -> MarketFuture<'a, CapabilityView> {
     Box::pin(async move {
         let one = ask.market.capability(ask.caller.as_ref(), &id(ask)).await?;
         let own = ask.caller.as_ref().is_some_and(|caller| caller.user == one.owner);
-        Ok(if own { Shown::own(&one) } else { Shown::of(&one) })
+        Ok(if own { CapabilityView::own(&one) } else { CapabilityView::of(&one) })
     })
 }
 
-async fn change(ask: &MarketRequest<'_>, action: Action) -> Result<Option<Capability>, Error> {
+async fn change(ask: &MarketRequest<'_>, action: CapabilityAction) -> Result<Option<Capability>, Error> {
     let actor = ask.caller()?.actor();
     Ok(ask.market.change_capability(&actor, &id(ask), action, ask.once.clone()).await?)
 }
 
-async fn changed(ask: &MarketRequest<'_>, action: Action) -> Result<Shown, Error> {
+async fn changed(ask: &MarketRequest<'_>, action: CapabilityAction) -> Result<CapabilityView, Error> {
     let after =
         change(ask, action).await?.ok_or(crate::service::Error::Unknown(crate::service::MarketEntity::Capability))?;
-    Ok(Shown::own(&after))
+    Ok(CapabilityView::own(&after))
 }
 
-pub(super) fn submit<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Shown> {
-    Box::pin(changed(ask, Action::Submit))
+pub(super) fn submit<'a>(ask: &'a MarketRequest<'a>, _: KeyedBody) -> MarketFuture<'a, CapabilityView> {
+    Box::pin(changed(ask, CapabilityAction::Submit))
 }
 
-pub(super) fn online<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Shown> {
-    Box::pin(changed(ask, Action::Online))
+pub(super) fn online<'a>(ask: &'a MarketRequest<'a>, _: KeyedBody) -> MarketFuture<'a, CapabilityView> {
+    Box::pin(changed(ask, CapabilityAction::Online))
 }
 
-pub(super) fn offline<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Shown> {
-    Box::pin(changed(ask, Action::Offline))
+pub(super) fn offline<'a>(ask: &'a MarketRequest<'a>, _: KeyedBody) -> MarketFuture<'a, CapabilityView> {
+    Box::pin(changed(ask, CapabilityAction::Offline))
 }
 
-pub(super) fn remove<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Removed> {
+pub(super) fn remove<'a>(ask: &'a MarketRequest<'a>, _: KeyedBody) -> MarketFuture<'a, Removed> {
     Box::pin(async move {
-        change(ask, Action::Remove).await?;
+        change(ask, CapabilityAction::Remove).await?;
         Ok(Removed::of(id(ask).to_string()))
     })
 }
 
-pub(super) fn invoke<'a>(ask: &'a MarketRequest<'a>, body: Invocation) -> Going<'a, ShownCall> {
+pub(super) fn invoke<'a>(ask: &'a MarketRequest<'a>, body: Invocation) -> MarketFuture<'a, ShownCall> {
     Box::pin(async move {
         let invoked = ask.market.invoke(ask.caller()?, &id(ask), body.input, ask.once.clone()).await?;
         let row = &invoked.transaction;
@@ -447,16 +447,16 @@ pub(super) fn invoke<'a>(ask: &'a MarketRequest<'a>, body: Invocation) -> Going<
             transaction_id: row.id.tx(),
             result: row.result.clone(),
             requires_confirmation: row.awaits_approval(),
-            transaction: Transaction::from(row),
+            transaction: TransactionView::from(row),
         })
     })
 }
 
-/// Capabilities on a seller's card.
+/// Maximum number of capabilities on a seller's card.
 const ON_CARD: Paging = Paging { page: 1, size: 100 };
 
-/// The card of a user, as A2A clients read it.
-pub(super) fn card<'a>(ask: &'a MarketRequest<'a>) -> Going<'a, Response> {
+/// The agent card of a seller.
+pub(super) fn card<'a>(ask: &'a MarketRequest<'a>) -> MarketFuture<'a, Response> {
     Box::pin(async move {
         let user = UserId::from(ask.http.id());
         let known =

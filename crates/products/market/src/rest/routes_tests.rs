@@ -1,4 +1,4 @@
-//! The table itself: each path means one thing, and everything is documented.
+//! Tests of the route table: paths do not overlap, and every route is documented.
 
 use std::collections::HashSet;
 
@@ -28,7 +28,7 @@ fn every_route_is_whole() {
     }
 }
 
-/// A route with what its path names, or a status and what is allowed.
+/// The route with its path parameters, or the error status and the allowed methods.
 type Found = Result<(&'static str, Vec<String>), (u16, Option<String>)>;
 
 fn found(verb: &str, path: &str) -> Found {
@@ -63,11 +63,11 @@ fn a_query_is_read_or_refused() {
     assert_eq!(read, [("page", "2"), ("role", "buyer"), ("page_size", "100")]);
     for bad in ["page=0", "page=%2B1", "page=x", "page_size=101", "role=both", "status=", "page=1&page=2", "page=%zz"] {
         let refused = read_query(route, Some(bad)).unwrap_err();
-        assert_eq!((refused.code, 400), (Code::BAD, refused.code.status), "{bad}");
+        assert_eq!((refused.code, 400), (MarketCode::BAD, refused.code.status), "{bad}");
     }
 }
 
-/// Routes are found by it.
+/// Routes are found by their first segment.
 #[test]
 fn every_route_says_its_first_segment() {
     for route in ROUTES.iter() {

@@ -1,4 +1,4 @@
-//! Users: made, found, listed, linked to platforms.
+//! Users: creation, lookup, listing, and links to platforms.
 
 use std::sync::Arc;
 
@@ -18,14 +18,14 @@ use crate::service::{Error, Market, MarketEntity, Paged, Paging};
 const NAME: usize = 128;
 /// Platforms a user may be linked to.
 const PLATFORMS: usize = 64;
-/// Tries of a change that loses races.
+/// Attempts of a change that loses races.
 const ATTEMPTS: usize = 5;
 
 impl Row for User {
     const NAME: &'static str = "user";
 }
 
-/// Which user an account belongs to.
+/// The user that an account belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct AccountRow {
     pub(super) user: UserId,
@@ -38,14 +38,14 @@ pub(super) fn account_key(tenant: &str, account: &str) -> Arc<str> {
     records::joined(&[tenant, account])
 }
 
-/// Whether this can be the name of an account or a platform. Control characters part the keys of records: no name holds
-/// any.
+/// Whether this is a valid name of an account or a platform. Control characters separate the parts of record keys, so
+/// names have none.
 pub(super) fn is_name(text: &str) -> bool {
     let length = text.chars().take(NAME + 1).count();
     (1..=NAME).contains(&length) && !text.chars().any(char::is_control) && text.trim() == text
 }
 
-/// Whether this can be a user's id: it has to fit into a header and into an address as it is.
+/// Whether this is a valid id of a user, which is used in headers and URLs unescaped.
 pub(super) fn is_id(text: &str) -> bool {
     (1..=NAME).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.~@:+".contains(&b))
 }
@@ -56,10 +56,10 @@ pub(super) fn check_name(field: &'static str, text: &str) -> Result<(), FieldErr
 }
 
 impl User {
-    /// How far its agents may go: its own limits, or the market's.
-    pub(super) fn limits(&self, market: &autonomy::Limits) -> autonomy::Limits {
+    /// The spending limits of the user's agents: its own, or the market's.
+    pub(super) fn limits(&self, market: &autonomy::SpendingLimits) -> autonomy::SpendingLimits {
         match self.limits {
-            Some((per_call, daily)) => autonomy::Limits {
+            Some((per_call, daily)) => autonomy::SpendingLimits {
                 per_call: Ut::from_hundredths(per_call),
                 daily: Ut::from_hundredths(daily),
                 risk: market.risk,
@@ -74,7 +74,7 @@ impl User {
 }
 
 impl Market {
-    /// Makes a user; one of this id or account must not be there.
+    /// Creates a user. Its id and account must be unused.
     pub async fn open_user(&self, new: NewUser) -> Result<User, Error> {
         check(&new)?;
         let NewUser { id, account, password, mut platforms, limits, acts_alone } = new;
@@ -125,7 +125,7 @@ impl Market {
         self.page(records::USERS, list, paging).await
     }
 
-    /// From now on keys of the platform may act for the user.
+    /// Links the user to a platform, whose keys may then act for it.
     pub async fn link(&self, user: &UserId, platform: &str) -> Result<User, Error> {
         check_name("platform", platform)?;
         self.change_user(user, |user| {
@@ -137,7 +137,7 @@ impl Market {
         .await
     }
 
-    /// Changes a user, whatever others change meanwhile. What changes nothing is not written.
+    /// Changes a user, and retries on concurrent changes. A change without effect is not written.
     pub(super) async fn change_user(
         &self,
         id: &UserId,
@@ -184,7 +184,7 @@ impl Market {
     }
 }
 
-/// All that is wrong with a user who is to be made.
+/// The errors of a new user's fields.
 fn check(new: &NewUser) -> Result<(), Error> {
     let mut wrong = Vec::new();
     if let Some(id) = &new.id

@@ -1,4 +1,4 @@
-//! The routes, once: what is answered and what the OpenAPI document says both come from this table.
+//! The table of routes, from which both the handlers and the OpenAPI document are taken.
 
 mod rows;
 
@@ -6,14 +6,14 @@ use std::borrow::Cow;
 use std::pin::Pin;
 use std::sync::{Arc, LazyLock};
 
-use crate::service::{Caller, Market, Once, Paging};
+use crate::service::{Market, MarketCaller, Once, Paging};
 use dialects::framing::query;
 use http::Method;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::error::{Code, Error};
+use super::error::{Error, MarketCode};
 use gateway::Server;
 use web::body::Response;
 use web::context::{RequestContext, read_object};
@@ -22,20 +22,20 @@ use web::routes::{NoRoute, RouteRow, RouteTable};
 
 pub(super) use rows::ROUTES;
 
-/// A request that was admitted: its path, query and key are read.
+/// An admitted request with its parsed path, query and idempotency key.
 pub(super) struct MarketRequest<'a> {
     pub(super) server: &'a Arc<Server>,
     pub(super) market: &'a Market,
     pub(super) http: RequestContext<'a>,
-    pub(super) caller: Option<Caller>,
+    pub(super) caller: Option<MarketCaller>,
     pub(super) once: Option<Once>,
-    /// The body came as a form, from a person's browser.
+    /// The body is a form from a browser.
     pub(super) by_form: bool,
 }
 
 impl MarketRequest<'_> {
-    /// Who asks. A route that needs one has one.
-    pub(super) fn caller(&self) -> Result<&Caller, Error> {
+    /// The caller. Present on routes with [`RouteAccess::Caller`].
+    pub(super) fn caller(&self) -> Result<&MarketCaller, Error> {
         self.caller.as_ref().ok_or_else(|| crate::service::Error::from(crate::service::NotKnown::Missing).into())
     }
     pub(super) fn text(&self, name: &str) -> Option<&str> {
@@ -53,7 +53,7 @@ impl MarketRequest<'_> {
 }
 
 const PAGE_SIZE: u32 = 20;
-/// Further than anybody turns pages; a bound on what is passed over.
+/// Maximum page number, which bounds the number of skipped rows.
 const MOST_PAGES: u32 = 10_000;
 
 pub(super) const PAGES: [QueryParam; 2] = [
@@ -69,72 +69,73 @@ pub(super) const PAGES: [QueryParam; 2] = [
     },
 ];
 
-/// Who may call.
+/// The callers that a route admits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Who {
+pub(super) enum RouteAccess {
     Anyone,
-    /// Anyone; but whoever shows a credential shows a good one, and may see more.
+    /// Anonymous or authenticated callers. A credential must be valid, and may show more.
     Either,
     Caller,
 }
 
-/// What a route answers.
+/// The schema of a route's response.
 #[derive(Clone, Copy)]
 pub(super) enum ResponseSchema {
-    /// As `data` in the envelope.
+    /// `data` of the envelope.
     Data(SchemaOf),
     /// A document of its own.
     Json(SchemaOf),
     Html,
-    /// Server-sent events that can be resumed; the schema is that of the data of those that have an id.
+    /// Resumable server-sent events; the schema describes the data of events with an id.
     Events(SchemaOf),
-    /// As `data` in the envelope, or as a page to whoever sent a form.
+    /// `data` of the envelope, or a page if the request was a form.
     DataOrHtml(SchemaOf),
-    /// A file, or as `data` in the envelope what is told of it.
+    /// A file, or its metadata as `data` of the envelope.
     Bytes(SchemaOf),
-    /// Never anything but a refusal.
+    /// Always an error.
     Nothing,
 }
 
-/// What a route takes.
+/// The schema of a route's body.
 #[derive(Clone, Copy)]
 pub(super) struct RequestSchema {
     pub(super) schema: SchemaOf,
-    /// It cannot be left out.
+    /// The body is required.
     pub(super) required: bool,
     pub(super) form: bool,
-    /// It is a file, of any type, and no JSON.
+    /// The body is a file of any type, not JSON.
     pub(super) bytes: bool,
 }
 
-/// What a handler has: data to be put into the envelope, or the whole answer.
-pub(super) enum Reply {
+/// A handler's result: data for the envelope, or a whole response.
+pub(super) enum MarketReply {
     Data(Vec<u8>),
     Whole(Response),
 }
 
-pub(super) type Going<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
-type Go = Box<dyn for<'a> Fn(&'a MarketRequest<'a>, &str) -> Going<'a, Reply> + Send + Sync>;
+pub(super) type MarketFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
+type RouteHandler = Box<dyn for<'a> Fn(&'a MarketRequest<'a>, &str) -> MarketFuture<'a, MarketReply> + Send + Sync>;
 
-pub(super) struct Route {
+pub(super) struct MarketRoute {
     pub(super) verb: Method,
     pub(super) path: &'static str,
     pub(super) tag: &'static str,
     pub(super) summary: &'static str,
-    pub(super) who: Who,
+    pub(super) who: RouteAccess,
     pub(super) query: Vec<QueryParam>,
     pub(super) takes: Option<RequestSchema>,
     pub(super) gives: ResponseSchema,
-    /// What it is refused with, besides what any such route is.
-    pub(super) codes: Vec<Code>,
-    /// It changes something: a repeat can be told by its key.
+    /// Error codes beside those that all such routes have.
+    pub(super) codes: Vec<MarketCode>,
+    /// The route changes something and accepts an idempotency key.
     pub(super) keyed: bool,
-    pub(super) go: Go,
+    pub(super) go: RouteHandler,
 }
 
 /// A body that may say only how a repeat is known.
 #[derive(Debug, Default, serde::Deserialize, JsonSchema)]
-pub(super) struct Keyed {
+#[schemars(rename = "Keyed")]
+pub(super) struct KeyedBody {
     #[allow(dead_code, reason = "read before the rest of the body is")]
     #[serde(default)]
     #[schemars(length(min = 1, max = 255))]
@@ -149,15 +150,15 @@ fn decoded<B: DeserializeOwned>(text: &str) -> Result<B, Error> {
     read_object(text).map_err(|error| Error::field(error.member, error.message))
 }
 
-pub(super) fn written<D: Serialize>(data: &D) -> Result<Reply, Error> {
-    serde_json::to_vec(data).map(Reply::Data).map_err(|error| {
+pub(super) fn written<D: Serialize>(data: &D) -> Result<MarketReply, Error> {
+    serde_json::to_vec(data).map(MarketReply::Data).map_err(|error| {
         tracing::error!("an answer could not be written: {error}");
-        Error::new(Code::BROKEN, "the server could not write its answer")
+        Error::new(MarketCode::BROKEN, "the server could not write its answer")
     })
 }
 
-/// Bodies are read into `B`, answers written from `D`: the document is made of the same two types.
-fn by<B, D>(go: for<'a> fn(&'a MarketRequest<'a>, B) -> Going<'a, D>) -> Go
+/// A handler that reads `B` and writes `D`; the document uses the same two types.
+fn by<B, D>(go: for<'a> fn(&'a MarketRequest<'a>, B) -> MarketFuture<'a, D>) -> RouteHandler
 where
     B: DeserializeOwned + Send + 'static,
     D: Serialize + Send + 'static,
@@ -168,34 +169,40 @@ where
     })
 }
 
-fn route(verb: Method, path: &'static str, summary: &'static str, gives: ResponseSchema, go: Go) -> Route {
+fn route(
+    verb: Method,
+    path: &'static str,
+    summary: &'static str,
+    gives: ResponseSchema,
+    go: RouteHandler,
+) -> MarketRoute {
     let (takes, query, codes) = (None, Vec::new(), Vec::new());
     let keyed = verb != Method::GET;
-    Route { verb, path, tag: "", summary, who: Who::Caller, query, takes, gives, codes, keyed, go }
+    MarketRoute { verb, path, tag: "", summary, who: RouteAccess::Caller, query, takes, gives, codes, keyed, go }
 }
 
 /// A route that reads.
 fn get<D: Serialize + JsonSchema + Send + 'static>(
     path: &'static str,
     summary: &'static str,
-    go: for<'a> fn(&'a MarketRequest<'a>, Keyed) -> Going<'a, D>,
-) -> Route {
-    route(Method::GET, path, summary, ResponseSchema::Data(schema_of::<D>), by::<Keyed, D>(go))
+    go: for<'a> fn(&'a MarketRequest<'a>, KeyedBody) -> MarketFuture<'a, D>,
+) -> MarketRoute {
+    route(Method::GET, path, summary, ResponseSchema::Data(schema_of::<D>), by::<KeyedBody, D>(go))
 }
 
-/// A route that does something.
+/// A route that changes something.
 fn act<B, D>(
     verb: Method,
     path: &'static str,
     summary: &'static str,
-    go: for<'a> fn(&'a MarketRequest<'a>, B) -> Going<'a, D>,
-) -> Route
+    go: for<'a> fn(&'a MarketRequest<'a>, B) -> MarketFuture<'a, D>,
+) -> MarketRoute
 where
     B: DeserializeOwned + JsonSchema + Send + 'static,
     D: Serialize + JsonSchema + Send + 'static,
 {
     let mut route = route(verb, path, summary, ResponseSchema::Data(schema_of::<D>), by::<B, D>(go));
-    // What a DELETE would say in a body is lost on the way too often.
+    // DELETE takes no body: intermediaries often drop it.
     route.takes = (route.verb != Method::DELETE).then_some(RequestSchema {
         schema: schema_of::<B>,
         required: false,
@@ -205,82 +212,84 @@ where
     route
 }
 
-/// What answers in a way of its own.
+/// A public route that builds its own response.
 fn whole(
     path: &'static str,
     summary: &'static str,
     gives: ResponseSchema,
-    go: for<'a> fn(&'a MarketRequest<'a>) -> Going<'a, Response>,
-) -> Route {
-    let go: Go = Box::new(move |ask, _| Box::pin(async move { Ok(Reply::Whole(go(ask).await?)) }));
-    Route { who: Who::Anyone, ..route(Method::GET, path, summary, gives, go) }
+    go: for<'a> fn(&'a MarketRequest<'a>) -> MarketFuture<'a, Response>,
+) -> MarketRoute {
+    let go: RouteHandler = Box::new(move |ask, _| Box::pin(async move { Ok(MarketReply::Whole(go(ask).await?)) }));
+    MarketRoute { who: RouteAccess::Anyone, ..route(Method::GET, path, summary, gives, go) }
 }
 
-/// What reads and answers in a way of its own.
+/// A route that reads its own body and builds its own reply.
 fn freely(
     verb: Method,
     path: &'static str,
     summary: &'static str,
     gives: ResponseSchema,
-    go: for<'a> fn(&'a MarketRequest<'a>) -> Going<'a, Reply>,
-) -> Route {
+    go: for<'a> fn(&'a MarketRequest<'a>) -> MarketFuture<'a, MarketReply>,
+) -> MarketRoute {
     route(verb, path, summary, gives, Box::new(move |ask, _| go(ask)))
 }
 
-impl Route {
+impl MarketRoute {
     /// Its body is a file.
-    fn takes_bytes(mut self) -> Route {
+    fn takes_bytes(mut self) -> MarketRoute {
         self.takes = Some(RequestSchema { schema: any_object, required: true, form: false, bytes: true });
         self
     }
-    fn who(mut self, who: Who) -> Route {
+    fn who(mut self, who: RouteAccess) -> MarketRoute {
         self.who = who;
         self
     }
-    fn needs_body(mut self) -> Route {
+    fn needs_body(mut self) -> MarketRoute {
         if let Some(takes) = &mut self.takes {
             takes.required = true;
         }
         self
     }
-    /// It changes nothing, whatever its verb.
-    fn only_asks(mut self) -> Route {
+    /// The route changes nothing, although its method is not GET.
+    fn only_asks(mut self) -> MarketRoute {
         self.keyed = false;
         self
     }
-    fn query(mut self, params: &[QueryParam]) -> Route {
+    fn query(mut self, params: &[QueryParam]) -> MarketRoute {
         self.query.extend(params);
         self
     }
-    fn may(mut self, codes: &[Code]) -> Route {
+    fn may(mut self, codes: &[MarketCode]) -> MarketRoute {
         self.codes.extend(codes);
         self
     }
 
-    /// Everything it may be refused with, by status.
-    pub(super) fn refusals(&self) -> Vec<Code> {
-        let mut all = vec![Code::QUOTA, Code::BROKEN, Code::AWAY];
+    /// All error codes of the route, by status.
+    pub(super) fn refusals(&self) -> Vec<MarketCode> {
+        let mut all = vec![MarketCode::QUOTA, MarketCode::BROKEN, MarketCode::AWAY];
         match self.who {
-            Who::Anyone => {}
-            Who::Either | Who::Caller => all.extend([Code::NOBODY, Code::KEY, Code::NOT_LINKED]),
+            RouteAccess::Anyone => {}
+            RouteAccess::Either | RouteAccess::Caller => {
+                all.extend([MarketCode::NOBODY, MarketCode::KEY, MarketCode::NOT_LINKED])
+            }
         }
         if self.takes.is_some() {
-            all.extend([Code::BAD, Code::LARGE, Code::MEDIA]);
+            all.extend([MarketCode::BAD, MarketCode::LARGE, MarketCode::MEDIA]);
         }
-        // A query or a length that cannot be read.
+        // Unreadable parameters of the query.
         if !self.query.is_empty() {
-            all.push(Code::BAD);
+            all.push(MarketCode::BAD);
         }
-        if self.keyed && self.who == Who::Caller {
-            all.push(Code::EXISTS);
+        if self.keyed && self.who == RouteAccess::Caller {
+            all.push(MarketCode::EXISTS);
         }
-        // What a path names may be too long for anything.
+        // Overlong ids in the path are unknown.
         if self.path.contains('{') {
-            all.push(Code::MISSING);
+            all.push(MarketCode::MISSING);
         }
-        // A body where none belongs is read all the same, and may be too large.
-        all.push(Code::LARGE);
-        all.push(Code::BAD);
+        // A superfluous body is read as well, and may be too large.
+        all.push(MarketCode::LARGE);
+        all.push(MarketCode::BAD);
         all.extend(&self.codes);
         all.sort_unstable();
         all.dedup();
@@ -288,7 +297,7 @@ impl Route {
     }
 }
 
-impl RouteRow for Route {
+impl RouteRow for MarketRoute {
     fn method(&self) -> &str {
         self.verb.as_str()
     }
@@ -297,16 +306,16 @@ impl RouteRow for Route {
     }
 }
 
-static TABLE: LazyLock<RouteTable<Route>> = LazyLock::new(|| RouteTable::new(&ROUTES));
+static TABLE: LazyLock<RouteTable<MarketRoute>> = LazyLock::new(|| RouteTable::new(&ROUTES));
 
 /// The route of a request, and the parameters of its path.
-pub(super) fn find<'a>(verb: &Method, path: &'a str) -> Result<(&'static Route, Vec<Cow<'a, str>>), Error> {
+pub(super) fn find<'a>(verb: &Method, path: &'a str) -> Result<(&'static MarketRoute, Vec<Cow<'a, str>>), Error> {
     let nothing = || Error::missing(format!("there is nothing at /api/v1{path}; see /api/v1/openapi.json"));
     let (route, named) = TABLE.find(verb, path).map_err(|error| match error {
         NoRoute::Path => nothing(),
         NoRoute::Method { allow } => Error::method(allow),
     })?;
-    // No id is longer, or has control characters.
+    // Ids are not longer and have no control characters.
     if named.iter().any(|one| one.chars().count() > 200 || one.chars().any(char::is_control)) {
         return Err(nothing());
     }
@@ -317,7 +326,7 @@ pub(super) fn find<'a>(verb: &Method, path: &'a str) -> Result<(&'static Route, 
 type QueryPairs<'a> = Vec<(Cow<'a, str>, Cow<'a, str>)>;
 
 /// Reads and checks the route's parameters; others are ignored.
-pub(super) fn read_query<'a>(route: &Route, text: Option<&'a str>) -> Result<QueryPairs<'a>, Error> {
+pub(super) fn read_query<'a>(route: &MarketRoute, text: Option<&'a str>) -> Result<QueryPairs<'a>, Error> {
     let mut read: QueryPairs<'a> = Vec::new();
     if route.query.is_empty() {
         return Ok(read);
@@ -335,5 +344,5 @@ pub(super) fn read_query<'a>(route: &Route, text: Option<&'a str>) -> Result<Que
 }
 
 #[cfg(test)]
-#[path = "table_tests.rs"]
+#[path = "routes_tests.rs"]
 mod tests;

@@ -1,5 +1,5 @@
-//! Devices that ask for a key: a device shows a short code, a person types it where it is logged in, and the device, which
-//! has asked again and again meanwhile, gets its key. The key is drawn only then: no secret waits in the store.
+//! Device authorization: a device shows a short code, a person enters it where they are logged in, and the polling
+//! device gets its key. The key is generated at that moment: no secret waits in the store.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,29 +12,29 @@ use model::ports::store::Conflict;
 use model::{Expect, RecordChange, Time};
 use serde::{Deserialize, Serialize};
 
-use super::keys::{KeyRow, Who};
-use super::{Approval, Device, DeviceState, Issued, NewUser, User, secrets};
+use super::keys::{KeyOwner, KeyRow};
+use super::{Device, DeviceApproval, DeviceState, Issued, NewUser, User, secrets};
 use crate::service::bounded::Bounded;
 use crate::service::records::{self, ALL};
 use crate::service::{Error, Market, MarketEntity};
 
-/// The names of devices; any other name counts as the last of these.
+/// Known names of devices; any other name counts as the last one.
 const PLATFORMS: [&str; 5] = ["openclaw", "claude_desktop", "cursor", "hermes_agent", "custom_mcp"];
 
 const GOOD_FOR_S: u64 = 600;
 const INTERVAL_S: u64 = 5;
-/// A device that keeps to the interval is not refused because the network was uneven.
+/// Tolerance for polls that arrive early because of network jitter.
 const SLACK_MS: i64 = 500;
-/// How long a device can still be told that it came too late.
+/// Time after the expiry in which a device is answered that it expired.
 const TELL_MS: i64 = 600_000;
-/// Devices that wait for an answer or for their key.
+/// Maximum number of devices that wait for an answer or for their key.
 pub(super) const WAITING: u64 = 10_000;
 
-/// Letters and digits of which none looks like another. There are 32: five bits of a random byte draw one fairly.
+/// 32 letters and digits that do not look alike: five bits of a random byte select one uniformly.
 pub(super) const DIGITS: &[u8; 32] = b"23456789ABCDEFGHJKLMNPQRSTUVWXYZ";
 const CODE: usize = 8;
 
-/// How often something is tried again when another process was faster.
+/// Attempts of a change that loses races.
 const ATTEMPTS: usize = 16;
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 const SWEEP: u32 = 200;
@@ -44,14 +44,14 @@ const SWEEP: u32 = 200;
 pub(crate) struct DeviceRow {
     pub(super) tenant: Arc<str>,
     pub(super) platform: Arc<str>,
-    /// The code its person types; none once that was done, as the code is free again then.
+    /// The code that the person enters; absent after that, so that the code can be used again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) code: Option<Arc<str>>,
     pub(super) expires_at: Time,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) polled_at: Option<Time>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) answer: Option<Answer>,
+    pub(super) answer: Option<StoredDecision>,
 }
 impl Row for DeviceRow {
     const NAME: &'static str = "device";
@@ -59,7 +59,7 @@ impl Row for DeviceRow {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Answer {
+pub(super) enum StoredDecision {
     Yes(UserId),
     No,
 }
@@ -89,7 +89,7 @@ impl DeviceRow {
     }
 }
 
-/// A code as a person types it: small letters, spaces and dashes do no harm.
+/// Normalizes a code that a person has typed: case, spaces and dashes are ignored.
 fn typed(code: &str) -> Option<Arc<str>> {
     let letters = code.chars().filter(|c| !c.is_whitespace() && *c != '-').take(CODE + 1);
     let code: String = letters.map(|c| c.to_ascii_uppercase()).collect();
@@ -101,7 +101,7 @@ fn drawn_code() -> Result<Arc<str>, Error> {
     Ok(code.iter().collect::<String>().into())
 }
 
-/// Devices that wait for their person, of all tenants.
+/// The list of devices of all tenants that wait for a person's answer.
 fn waiting_devices() -> Bounded<DeviceRow> {
     Bounded { collection: records::DEVICES, list: ALL.into(), most: WAITING }
 }
@@ -111,7 +111,7 @@ fn unknown() -> Error {
 }
 
 impl Market {
-    /// A device asks for a key.
+    /// Registers a device that asks for a key.
     pub async fn device_asks(&self, platform_type: &str) -> Result<Device, Error> {
         let known = PLATFORMS.into_iter().find(|known| *known == platform_type);
         let platform: Arc<str> = known.unwrap_or(PLATFORMS[PLATFORMS.len() - 1]).into();
@@ -143,7 +143,7 @@ impl Market {
                         platform_type: platform,
                     });
                 }
-                // Another device has this code, or was added elsewhere at the same moment: draw and count again.
+                // The code is taken, or another process added a device at the same time: draw and count again.
                 Err(Unmoved::Met(Conflict::Record(..))) => {}
                 Err(unmoved) => return Err(unmoved.into()),
             }
@@ -151,7 +151,7 @@ impl Market {
         Err(market_rules::Error::Changed.into())
     }
 
-    /// The device asks what has become of it.
+    /// A poll of the device: its state, or its key.
     pub async fn device_polls(&self, device_code: &str) -> Result<DeviceState, Error> {
         let key = secrets::print(device_code);
         for _ in 0..ATTEMPTS {
@@ -172,10 +172,10 @@ impl Market {
                     row.polled_at = Some(now);
                     (vec![row.put(&key, Expect::Version(version))], DeviceState::Pending)
                 }
-                Some(Answer::No) => return Ok(DeviceState::Denied),
-                Some(Answer::Yes(user)) => {
+                Some(StoredDecision::No) => return Ok(DeviceState::Denied),
+                Some(StoredDecision::Yes(user)) => {
                     let issued = Issued { api_key: secrets::text()?, user: Some(user.clone()) };
-                    let made = KeyRow { tenant: row.tenant.clone(), who: Who::User(user.clone()), made_at: now };
+                    let made = KeyRow { tenant: row.tenant.clone(), who: KeyOwner::User(user.clone()), made_at: now };
                     let expect = Expect::Version(version);
                     let taken = records::DEVICES.remove(key.clone(), expect);
                     (vec![made.kept(&issued.api_key), taken], DeviceState::Approved(issued))
@@ -183,7 +183,7 @@ impl Market {
             };
             match self.engine().keep(Along { records, ..Along::default() }).await {
                 Ok(()) => return Ok(state),
-                // It was answered, or asked a second time at once.
+                // It was answered or polled concurrently.
                 Err(Unmoved::Met(Conflict::Record(..))) => {}
                 Err(unmoved) => return Err(unmoved.into()),
             }
@@ -191,13 +191,13 @@ impl Market {
         Err(market_rules::Error::Changed.into())
     }
 
-    /// A person answers. One with an account is logged in on the way; a new account is registered, unless the answer is no.
+    /// Records a person's answer. The person logs in with it; a new account is registered, unless the answer is no.
     pub async fn device_answered(
         &self,
         user_code: &str,
         account: &str,
         password: &str,
-        said: Approval,
+        said: DeviceApproval,
         address: IpAddr,
     ) -> Result<(), Error> {
         let code = typed(user_code).ok_or_else(unknown)?;
@@ -212,12 +212,12 @@ impl Market {
             return Err(unknown());
         }
         let answer = match said {
-            Approval::Yes => Answer::Yes(self.person(account, password, address).await?.id),
-            Approval::No => {
+            DeviceApproval::Yes => StoredDecision::Yes(self.person(account, password, address).await?.id),
+            DeviceApproval::No => {
                 if let Some(user) = self.of_account(account).await? {
                     self.let_in(account, password, Some(user), address).await?;
                 }
-                Answer::No
+                StoredDecision::No
             }
         };
         for _ in 0..ATTEMPTS {
@@ -230,7 +230,7 @@ impl Market {
             let records = vec![row.put(&key, Expect::Version(version)), free];
             match self.engine().keep(Along { records, ..Along::default() }).await {
                 Ok(()) => return Ok(()),
-                // The device has asked meanwhile, or another answer was faster.
+                // The device has polled meanwhile, or another answer was first.
                 Err(Unmoved::Met(Conflict::Record(..))) => {}
                 Err(unmoved) => return Err(unmoved.into()),
             }
@@ -243,7 +243,7 @@ impl Market {
         Ok(found.filter(|(row, _)| row.tenant == self.config().tenant))
     }
 
-    /// The person who logs in, or is new.
+    /// The user who logs in, or a new one.
     async fn person(&self, account: &str, password: &str, address: IpAddr) -> Result<User, Error> {
         if let Some(user) = self.of_account(account).await? {
             return self.let_in(account, password, Some(user), address).await;
@@ -259,7 +259,7 @@ impl Market {
         }
     }
 
-    /// Sees to it that one more device can wait; answers what goes along in the commit that adds it.
+    /// Makes room for one more waiting device; returns the record change for the commit that adds it.
     async fn make_room(&self) -> Result<RecordChange, Error> {
         if let Some(added) = self.room_in(&waiting_devices()).await? {
             return Ok(added);
@@ -280,7 +280,7 @@ impl Market {
         Ok(first.into_iter().map(|device| (device.row, device.key, device.version)).collect())
     }
 
-    /// Forgets devices that had expired by then.
+    /// Removes devices that had expired by this time.
     async fn forget_devices(&self, by: Time) -> Result<(), Error> {
         loop {
             let over: Vec<_> =
@@ -298,7 +298,7 @@ impl Market {
             }
             match self.engine().keep(Along { records, ..Along::default() }).await {
                 Ok(()) if all => {}
-                // Or another process is at the same work.
+                // Another process may do the same.
                 Ok(()) | Err(Unmoved::Met(Conflict::Record(..))) => return Ok(()),
                 Err(unmoved) => return Err(unmoved.into()),
             }
@@ -306,7 +306,7 @@ impl Market {
     }
 }
 
-/// Forgets devices that came too late, until the store is closed.
+/// Removes expired devices periodically, until the store is closed.
 pub(crate) async fn sweep(market: Market) {
     loop {
         tokio::time::sleep(SWEEP_EVERY).await;

@@ -1,20 +1,20 @@
-//! What is not here, said in words; and where everything else is.
+//! Routes that are not implemented, and the discovery document.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::error::{Code, Error};
-use super::table::{Going, Keyed, MarketRequest};
+use super::error::{Error, MarketCode};
+use super::routes::{KeyedBody, MarketFuture, MarketRequest};
 
-pub(super) fn cash<'a>(_: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, ()> {
+pub(super) fn cash<'a>(_: &'a MarketRequest<'a>, _: KeyedBody) -> MarketFuture<'a, ()> {
     let words = "this server keeps no cash: an operator credits UT with `rialto market credit`";
-    Box::pin(async move { Err(Error::new(Code::WALLET, words)) })
+    Box::pin(async move { Err(Error::new(MarketCode::WALLET, words)) })
 }
 
-pub(super) fn hall<'a>(_: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, ()> {
+pub(super) fn hall<'a>(_: &'a MarketRequest<'a>, _: KeyedBody) -> MarketFuture<'a, ()> {
     let words = "the task hall (tasks, orders, disputes) is not part of this server: buy and sell \
                  capabilities at /api/v1/capabilities and /api/v1/transactions";
-    Box::pin(async move { Err(Error::new(Code::HALL, words)) })
+    Box::pin(async move { Err(Error::new(MarketCode::HALL, words)) })
 }
 
 /// Where to find what, and what to send along.
@@ -32,7 +32,7 @@ pub(super) struct Interop {
     human_headers: Vec<&'static str>,
 }
 
-pub(super) fn debug<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Interop> {
+pub(super) fn debug<'a>(ask: &'a MarketRequest<'a>, _: KeyedBody) -> MarketFuture<'a, Interop> {
     let base = ask.base();
     Box::pin(async move {
         Ok(Interop {

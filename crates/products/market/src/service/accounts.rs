@@ -23,13 +23,13 @@ pub(crate) use secrets::{draw, print, secrets, text};
 pub(crate) use sessions::LoginRow;
 pub(crate) use users::AccountRow;
 
-/// Keys this server made for itself, the same for every process on the store.
+/// Keys that the server generated at its first start, shared by all processes on the store.
 pub struct Secrets {
     /// Signs logins (HS256).
     pub(crate) login: [u8; 32],
-    /// Signs a person's yes.
-    pub(crate) confirm: autonomy::Key,
-    /// Signs callbacks, where the config names no secret of its own.
+    /// Signs confirmation tokens.
+    pub(crate) confirm: autonomy::ConfirmationKey,
+    /// Signs callbacks, unless the config has a secret for them.
     pub(crate) callback: [u8; 32],
 }
 
@@ -38,22 +38,22 @@ pub struct Secrets {
 pub struct User {
     pub tenant: Arc<str>,
     pub id: UserId,
-    /// The account that the person logs in with, if it can.
+    /// The account name for logins; absent for a user who cannot log in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account: Option<Arc<str>>,
     /// The hash of the password, in PHC form.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password: Option<Arc<str>>,
-    /// The platforms it is linked to: a key of one may act for it.
+    /// Linked platforms: a key of such a platform may act for the user.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub platforms: Vec<Arc<str>>,
     /// Its own limits, in hundredths: per call, per day.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<(i64, i64)>,
-    /// For demos: takes every step of its own part a while after it could.
+    /// For demos: the server takes the user's steps automatically after a delay.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub acts_alone: bool,
-    /// How often all its logins were ended: those from before are over.
+    /// Number of times that all logins were ended; a login with a lower number is invalid.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub logins_ended: u64,
     pub created_at: Time,
@@ -74,25 +74,25 @@ pub struct Credentials<'a> {
 
 #[derive(Clone, Default)]
 pub struct NewUser {
-    /// Drawn (a UUID) where none is given.
+    /// A new UUID if absent.
     pub id: Option<UserId>,
     pub account: Option<Arc<str>>,
     pub password: Option<String>,
     pub platforms: Vec<Arc<str>>,
     /// Per call, per day.
-    pub limits: Option<autonomy::Limits>,
+    pub limits: Option<autonomy::SpendingLimits>,
     pub acts_alone: bool,
 }
 
 #[derive(Clone, Debug)]
-pub enum NewKey {
+pub enum NewApiKey {
     /// Acts for this user alone.
     User(UserId),
     /// Acts for every user linked to this platform.
     Platform(Arc<str>),
 }
 
-/// A key that was made: shown once.
+/// A new key. Its secret is shown once.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Issued {
     pub api_key: String,
@@ -101,7 +101,7 @@ pub struct Issued {
 
 /// A login.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Tokens {
+pub struct LoginTokens {
     pub access_token: String,
     pub refresh_token: String,
     pub expires_in_s: u64,
@@ -121,7 +121,7 @@ pub struct Device {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeviceState {
     Pending,
-    /// Shown to the first who asks, then gone.
+    /// Returned once, then removed.
     Approved(Issued),
     Denied,
     Expired,
@@ -129,12 +129,12 @@ pub enum DeviceState {
 
 /// A person's decision about a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Approval {
+pub enum DeviceApproval {
     Yes,
     No,
 }
 
-/// Types whose secrets appear in no log.
+/// Implements `Debug` without the secret fields.
 macro_rules! quiet {
     ($($name:ty: $($field:ident),+;)+) => {
         $(impl fmt::Debug for $name {
@@ -149,7 +149,7 @@ quiet! {
     Credentials<'_>: user;
     NewUser: id, account, platforms, limits, acts_alone;
     Issued: user;
-    Tokens: expires_in_s, user;
+    LoginTokens: expires_in_s, user;
     Device: expires_in_s, interval_s, platform_type;
 }
 

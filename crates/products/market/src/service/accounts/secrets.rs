@@ -1,4 +1,4 @@
-//! The server's own keys, and everything else that is drawn.
+//! The server's own keys, and random values.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::service::records;
 /// There is one record of them per store.
 const OWN: &str = "own";
 
-/// As they are kept: 32 bytes each, in base64.
+/// The stored form: 32 bytes each, in base64.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct SecretsRow {
     login: Arc<str>,
@@ -35,14 +35,14 @@ impl SecretsRow {
     }
 
     fn opened(&self) -> Result<Secrets, Fault> {
-        let confirm = autonomy::Key::new(&bytes(&self.confirm)?).map_err(Fault::internal)?;
+        let confirm = autonomy::ConfirmationKey::new(&bytes(&self.confirm)?).map_err(Fault::internal)?;
         Ok(Secrets { login: bytes(&self.login)?, confirm, callback: bytes(&self.callback)? })
     }
 }
 
-/// The server's own keys, made at the first start and the same from then on, whichever process is first.
+/// The server's own keys. The first process on the store generates them; they never change.
 pub(crate) async fn secrets(engine: &Engine) -> Result<Secrets, Fault> {
-    // Another one may be installed already; there is only this one to choose from.
+    // A provider may be installed already; it is the same one.
     let _ = jsonwebtoken::crypto::aws_lc::DEFAULT_PROVIDER.install_default();
     let place = SecretPlace { kind: records::SECRETS, key: OWN, lists: Vec::new() };
     let kept = engine.own_secret(&place, || SecretsRow::drawn().map(|drawn| drawn.to_row())).await?;

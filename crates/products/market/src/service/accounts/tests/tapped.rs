@@ -1,4 +1,4 @@
-//! A store in memory whose clock stands still until it is moved, and which remembers all that was ever put into it.
+//! A store in memory whose clock is moved by hand, and which records everything that was ever written.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use stores::memory;
 pub(super) struct Tapped {
     inner: memory::MemoryStore,
     now: AtomicI64,
-    /// Keys and bodies of records, whether they were taken or not.
+    /// Keys and bodies of records, also of refused commits.
     seen: Mutex<Vec<(Arc<str>, Bytes)>>,
     conflicts: Arc<AtomicUsize>,
 }
@@ -140,7 +140,7 @@ impl RecordStore for Tapped {
     fn access_keys(&self) -> Future<'_, Result<Vec<AccessKey>, StoreError>> {
         self.inner.access_keys()
     }
-    /// Others may come between who reads and what it does then.
+    /// Yields, so that other tasks run between a read and the write that follows.
     fn record(&self, kind: Arc<str>, key: Arc<str>) -> Future<'_, Result<Option<Record>, StoreError>> {
         let found = self.inner.record(kind, key);
         Box::pin(async move {

@@ -1,4 +1,4 @@
-//! What users have: `/wallet`.
+//! Wallets and statements: `/wallet`.
 
 use crate::service::StatementLine;
 use market_rules::LineKind;
@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Page;
-use super::table::{Going, Keyed, MarketRequest};
+use super::routes::{KeyedBody, MarketFuture, MarketRequest};
 use web::openapi::{ParamKind, QueryParam};
 
 pub(super) const STATEMENT: [QueryParam; 1] = [QueryParam {
@@ -33,7 +33,8 @@ pub(super) struct ShownWallet {
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct Rates {
+#[schemars(rename = "Rates")]
+pub(super) struct ExchangeRates {
     /// UT for one unit of the currency.
     cash_to_ut_rate: &'static str,
     /// What one UT is worth, about.
@@ -82,7 +83,7 @@ impl From<&StatementLine> for ShownLine {
     }
 }
 
-pub(super) fn wallet<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, ShownWallet> {
+pub(super) fn wallet<'a>(ask: &'a MarketRequest<'a>, _: KeyedBody) -> MarketFuture<'a, ShownWallet> {
     Box::pin(async move {
         let has = ask.market.wallet(&ask.caller()?.user).await?;
         let total = has.available.plus(has.frozen).unwrap_or(has.available);
@@ -98,11 +99,11 @@ pub(super) fn wallet<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Show
     })
 }
 
-pub(super) fn rates<'a>(_: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Rates> {
-    Box::pin(async { Ok(Rates { cash_to_ut_rate: "10", ut_to_cash_rate: "0.1", currency: "CNY" }) })
+pub(super) fn rates<'a>(_: &'a MarketRequest<'a>, _: KeyedBody) -> MarketFuture<'a, ExchangeRates> {
+    Box::pin(async { Ok(ExchangeRates { cash_to_ut_rate: "10", ut_to_cash_rate: "0.1", currency: "CNY" }) })
 }
 
-pub(super) fn stats<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, ShownStats> {
+pub(super) fn stats<'a>(ask: &'a MarketRequest<'a>, _: KeyedBody) -> MarketFuture<'a, ShownStats> {
     Box::pin(async move {
         let stats = ask.market.stats(ask.caller()?).await?;
         Ok(ShownStats {
@@ -114,7 +115,7 @@ pub(super) fn stats<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Shown
     })
 }
 
-pub(super) fn statement<'a>(ask: &'a MarketRequest<'a>, _: Keyed) -> Going<'a, Page<ShownLine>> {
+pub(super) fn statement<'a>(ask: &'a MarketRequest<'a>, _: KeyedBody) -> MarketFuture<'a, Page<ShownLine>> {
     Box::pin(async move {
         let kind = ask.text("type").and_then(LineKind::from_name);
         Ok(Page::of(ask.market.statement(ask.caller()?, kind, ask.paging()).await?, |line| ShownLine::from(line)))

@@ -1,4 +1,4 @@
-//! Who is asking, on a store in memory whose clock the cases move.
+//! Tests of authentication, on a store in memory whose clock the tests move.
 
 mod devices;
 mod keys;
@@ -13,19 +13,21 @@ use std::sync::Arc;
 use engine::Engine;
 use ledger::UserId;
 
-use super::{Credentials, Issued, NewKey, NewUser, User};
-use crate::service::{Caller, Config, Error, Market, NotKnown};
+use super::{Credentials, Issued, NewApiKey, NewUser, User};
+use crate::service::{Error, Market, MarketCaller, MarketConfig, NotKnown};
 use tapped::Tapped;
 
 /// A market of a tenant.
 async fn market_of(store: &Arc<Tapped>, tenant: &str) -> Market {
     let engine = Engine::builder(store.clone()).start().await.unwrap();
-    let market = Market::start(engine, Config { tenant: tenant.into(), ..Config::default() }, false).await.unwrap();
+    let market =
+        Market::start(engine, MarketConfig { tenant: tenant.into(), ..MarketConfig::default() }, false).await.unwrap();
     pass_s(&market, store, 0);
     market
 }
 
-/// Lets time pass. A task that was interrupted while it read the clock may be a little behind; the clock never goes back.
+/// Lets time pass. A task that was interrupted while it read the clock may be a little behind; the clock never goes
+/// back.
 fn pass_s(market: &Market, store: &Tapped, seconds: i64) {
     store.pass_s(seconds);
     while market.now() < store.now() {}
@@ -37,7 +39,7 @@ async fn market() -> (Market, Arc<Tapped>) {
 }
 
 const PASSWORD: &str = "correct horse";
-/// Where requests come from, unless a case says otherwise.
+/// The default client address.
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const ELSEWHERE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 
@@ -59,14 +61,14 @@ async fn agent(market: &Market, name: &str, platforms: &[&str]) -> User {
 }
 
 async fn key_of(market: &Market, user: &UserId) -> Issued {
-    market.issue_key(NewKey::User(user.clone()), None).await.unwrap()
+    market.issue_key(NewApiKey::User(user.clone()), None).await.unwrap()
 }
 
-async fn asks(market: &Market, key: &str, user: &str) -> Result<Caller, Error> {
+async fn asks(market: &Market, key: &str, user: &str) -> Result<MarketCaller, Error> {
     market.who(Credentials { api_key: Some(key), user: Some(user), bearer: None }).await
 }
 
-async fn shows(market: &Market, token: &str) -> Result<Caller, Error> {
+async fn shows(market: &Market, token: &str) -> Result<MarketCaller, Error> {
     market.who(Credentials { bearer: Some(token), ..Credentials::default() }).await
 }
 
@@ -79,7 +81,7 @@ fn not_known<T>(answer: Result<T, Error>) -> NotKnown {
     }
 }
 
-/// After how long it may be tried again.
+/// The wait that the error names.
 fn too_fast<T>(answer: Result<T, Error>) -> u64 {
     match answer {
         Err(Error::TooFast { retry_after_s }) => retry_after_s,

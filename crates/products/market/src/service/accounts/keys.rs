@@ -1,4 +1,5 @@
-//! API keys, and the authentication of callers. Only the hash of a key is stored: a reader of the store cannot act for users.
+//! API keys, and the authentication of callers. Only the hash of a key is stored: a reader of the store cannot act for
+//! users.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,71 +15,71 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use super::{Credentials, Issued, NewKey, User, secrets, users};
+use super::{Credentials, Issued, NewApiKey, User, secrets, users};
 use crate::service::records;
-use crate::service::{Caller, Error, Market, MarketEntity, NotKnown};
+use crate::service::{Error, Market, MarketCaller, MarketEntity, NotKnown};
 
-/// Characters of a secret that a person chose.
+/// Permitted lengths of a secret that a person chose.
 const CHOSEN: std::ops::RangeInclusive<usize> = 16..=256;
 
-/// Keys remembered, and for how long.
+/// Number of cached keys, and their lifetime.
 const SEEN: usize = 4_096;
 const A_MOMENT: Duration = Duration::from_secs(1);
 
-/// A key as it is kept, under the hash of its secret.
+/// A stored key, under the hash of its secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct KeyRow {
     pub(super) tenant: Arc<str>,
-    pub(super) who: Who,
+    pub(super) who: KeyOwner,
     pub(super) made_at: Time,
 }
 impl Row for KeyRow {
     const NAME: &'static str = "key";
 }
 
-/// For whom a key acts.
+/// The user or users that a key acts for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Who {
+pub(super) enum KeyOwner {
     User(UserId),
-    /// All users who are linked to it.
+    /// All users who are linked to the platform.
     Platform(Arc<str>),
 }
 
-impl Who {
+impl KeyOwner {
     fn may_act_for(&self, user: &User) -> bool {
         match self {
-            Who::User(own) => *own == user.id,
-            Who::Platform(platform) => user.platforms.contains(platform),
+            KeyOwner::User(own) => *own == user.id,
+            KeyOwner::Platform(platform) => user.platforms.contains(platform),
         }
     }
 
     fn user(&self) -> Option<&UserId> {
         match self {
-            Who::User(user) => Some(user),
-            Who::Platform(_) => None,
+            KeyOwner::User(user) => Some(user),
+            KeyOwner::Platform(_) => None,
         }
     }
 }
 
 impl KeyRow {
-    /// Keeps the key under this secret, which must be new.
+    /// Stores the key under this secret, which must be new.
     pub(super) fn kept(&self, secret: &str) -> RecordChange {
         let list = match &self.who {
-            Who::User(user) => records::joined(&["user", &self.tenant, user.as_str()]),
-            Who::Platform(platform) => records::joined(&["platform", &self.tenant, platform]),
+            KeyOwner::User(user) => records::joined(&["user", &self.tenant, user.as_str()]),
+            KeyOwner::Platform(platform) => records::joined(&["platform", &self.tenant, platform]),
         };
         let lists = vec![listed(list, self.made_at.0)];
         records::KEYS.put(secrets::print(secret), Expect::Absent, self, lists)
     }
 }
 
-/// Whom a key, known by its hash, lately acted for: a program that asks again at once is known without looking. It is good
-/// for a moment only, since other processes change users as well.
+/// Cache of authenticated users by the hash of the key, so that repeated requests do not read the store. Entries are
+/// short-lived, since other processes change users as well.
 #[derive(Default)]
 pub(crate) struct KeyCache(Mutex<HashMap<Shown, (Instant, Arc<User>)>>);
 
-/// A key's hash, and for whom it says it acts.
+/// The hash of a key, and the user named in the request.
 type Shown = ([u8; 32], UserId);
 
 impl KeyCache {
@@ -103,17 +104,17 @@ impl KeyCache {
 }
 
 impl Market {
-    /// Makes a key. `secret` is for demos, whose keys stay the same; otherwise one is drawn. The same secret for the same
-    /// holder again is the same key.
-    pub async fn issue_key(&self, key: NewKey, secret: Option<&str>) -> Result<Issued, Error> {
+    /// Issues a key. `secret` is for demos, whose keys stay the same; otherwise a new one is drawn. Issuing the same
+    /// secret again for the same owner returns the same key.
+    pub async fn issue_key(&self, key: NewApiKey, secret: Option<&str>) -> Result<Issued, Error> {
         let (who, prefix) = match key {
-            NewKey::User(user) => match self.user(&user).await? {
-                Some(user) => (Who::User(user.id), "uk_"),
+            NewApiKey::User(user) => match self.user(&user).await? {
+                Some(user) => (KeyOwner::User(user.id), "uk_"),
                 None => return Err(Error::Unknown(MarketEntity::User)),
             },
-            NewKey::Platform(platform) => {
+            NewApiKey::Platform(platform) => {
                 users::check_name("platform", &platform)?;
-                (Who::Platform(platform), "pk_")
+                (KeyOwner::Platform(platform), "pk_")
             }
         };
         let api_key = match secret {
@@ -141,8 +142,8 @@ impl Market {
         }
     }
 
-    /// Who is asking. An API key wins over a token.
-    pub async fn who(&self, shown: Credentials<'_>) -> Result<Caller, Error> {
+    /// Authenticates the caller. An API key takes precedence over a token.
+    pub async fn who(&self, shown: Credentials<'_>) -> Result<MarketCaller, Error> {
         let shown = shown.without_empty();
         let (user, via) = match (shown.api_key, shown.bearer) {
             (Some(key), _) => {
@@ -153,7 +154,7 @@ impl Market {
             (None, None) => return Err(NotKnown::Missing.into()),
         };
         let limits = user.limits(&self.config().limits);
-        Ok(Caller { tenant: user.tenant.clone(), user: user.id.clone(), via, limits })
+        Ok(MarketCaller { tenant: user.tenant.clone(), user: user.id.clone(), via, limits })
     }
 
     async fn by_key(&self, secret: &str, user: &UserId) -> Result<Arc<User>, Error> {
@@ -172,7 +173,7 @@ impl Market {
 }
 
 impl<'a> Credentials<'a> {
-    /// A header without a value is none.
+    /// Headers without a value are ignored.
     fn without_empty(self) -> Credentials<'a> {
         let some = |text: Option<&'a str>| text.map(str::trim).filter(|text| !text.is_empty());
         Credentials { api_key: some(self.api_key), user: some(self.user), bearer: some(self.bearer) }

@@ -1,7 +1,8 @@
-//! Logins: passwords that are slow to try, and tokens that say who has logged in.
+//! Logins: slow hashes of passwords, and tokens that name the logged-in user.
 //!
-//! A password costs 19 MiB and a while of a core to look at, whether its account is there or not. Only so many are looked
-//! at together, only so many wait, and wrong ones make the next wait (`attempts`). Which tokens are good is `sessions`'.
+//! Checking a password takes 19 MiB and some CPU time, whether its account exists or not. The numbers of concurrent and
+//! of waiting checks are limited, and wrong passwords delay the next attempt (`attempts`). `sessions` decides which
+//! tokens are valid.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -18,22 +19,22 @@ use sha2::{Digest, Sha256};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::attempts::Attempts;
-use super::{Tokens, User, secrets};
+use super::{LoginTokens, User, secrets};
 use crate::service::{Error, Market, NotKnown};
 
-/// Passwords looked at together.
+/// Concurrent checks of passwords.
 pub(super) const TOGETHER: usize = 4;
-/// And waiting for it.
+/// Waiting checks of passwords.
 pub(super) const WAITING: usize = 32;
 
 const PASSWORD: std::ops::RangeInclusive<usize> = 8..=256;
-/// No token of ours is longer.
+/// Maximum length of a token.
 const TOKEN_BYTES: usize = 2_048;
 
-/// The door people come in by.
+/// Limits of password checks.
 pub(crate) struct LoginThrottle {
     pub(super) together: Arc<Semaphore>,
-    /// Those at it and those who wait.
+    /// Permits of running and waiting checks.
     pub(super) all: Arc<Semaphore>,
     attempts: Mutex<Attempts>,
 }
@@ -49,19 +50,19 @@ impl Default for LoginThrottle {
 }
 
 impl LoginThrottle {
-    /// A place among those who wait, if there is one left.
+    /// A permit to wait for a check, if one is left.
     fn place(&self) -> Result<OwnedSemaphorePermit, Error> {
         self.all.clone().try_acquire_owned().map_err(|_| Error::TooFast { retry_after_s: 1 })
     }
 
-    /// Does something slow with a password, when it is its turn.
+    /// Runs a slow operation on a password when a permit is free.
     async fn slowly<T: Send + 'static>(
         &self,
         place: OwnedSemaphorePermit,
         work: impl FnOnce() -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, Error> {
         let turn = self.together.clone().acquire_owned().await.map_err(Fault::internal)?;
-        // A caller that disconnects does not free the place: the work goes on.
+        // The permit is held until the work ends, also after the caller disconnects.
         let done = tokio::task::spawn_blocking(move || {
             let done = work();
             drop((turn, place));
@@ -74,7 +75,7 @@ impl LoginThrottle {
 /// The purpose of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Kind {
+pub(super) enum TokenKind {
     Access,
     Refresh,
 }
@@ -83,14 +84,14 @@ pub(super) enum Kind {
 pub(super) struct Claims {
     pub(super) sub: UserId,
     tenant: Arc<str>,
-    typ: Kind,
+    typ: TokenKind,
     /// In seconds.
     iat: i64,
     exp: i64,
-    /// The login it is of.
+    /// The id of the login.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sid: Option<Arc<str>>,
-    /// Which of the login's refresh tokens it is, or came with.
+    /// The id of the refresh token itself, or of the one issued with this access token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     jti: Option<Arc<str>>,
 }
@@ -111,7 +112,7 @@ pub(super) fn check_password(password: &str) -> Result<(), FieldError> {
     Err(FieldError::new("password", detail))
 }
 
-/// A password as it is kept.
+/// The stored hash of a password.
 pub(super) async fn hashed(market: &Market, password: String) -> Result<Arc<str>, Error> {
     let salt: [u8; 16] = secrets::draw()?;
     let hash = move || {
@@ -122,7 +123,7 @@ pub(super) async fn hashed(market: &Market, password: String) -> Result<Arc<str>
     door.slowly(door.place()?, hash).await
 }
 
-/// Whether the password is the one that is kept. Where none is kept, finding that out takes as long.
+/// Compares a password with the stored hash. Without a stored hash it takes the same time.
 fn is_right(password: &str, kept: Option<&str>) -> bool {
     let argon = Argon2::default();
     match kept {
@@ -137,8 +138,8 @@ fn is_right(password: &str, kept: Option<&str>) -> bool {
 }
 
 impl Market {
-    /// Tokens for an account and its password. `address` is where the request comes from.
-    pub async fn log_in(&self, account: &str, password: &str, address: IpAddr) -> Result<Tokens, Error> {
+    /// Tokens for an account and its password. `address` is the client's.
+    pub async fn log_in(&self, account: &str, password: &str, address: IpAddr) -> Result<LoginTokens, Error> {
         let user = self.of_account(account).await?;
         let user = self.let_in(account, password, user, address).await?;
         self.begin_login(&user).await
@@ -152,7 +153,7 @@ impl Market {
         user: Option<User>,
         address: IpAddr,
     ) -> Result<User, Error> {
-        // A text that is no valid password belongs to no user.
+        // No user has an invalid password.
         if check_password(password).is_err() {
             return Err(NotKnown::Password.into());
         }
@@ -171,30 +172,30 @@ impl Market {
         }
     }
 
-    pub(super) fn tokens(&self, user: &User, login: &Arc<str>, refresh: &Arc<str>) -> Result<Tokens, Error> {
+    pub(super) fn tokens(&self, user: &User, login: &Arc<str>, refresh: &Arc<str>) -> Result<LoginTokens, Error> {
         let (config, now_s) = (self.config(), self.now().0.div_euclid(1_000));
         let key = EncodingKey::from_secret(&self.shared.secrets.login);
-        let token = |typ: Kind, for_s: u64| {
+        let token = |typ: TokenKind, for_s: u64| {
             let exp = now_s.saturating_add(i64::try_from(for_s).unwrap_or(i64::MAX));
             let (sub, tenant) = (user.id.clone(), user.tenant.clone());
             let (sid, jti) = (Some(login.clone()), Some(refresh.clone()));
             let claims = Claims { sub, tenant, typ, iat: now_s, exp, sid, jti };
             jsonwebtoken::encode(&Header::new(Algorithm::HS256), &claims, &key).map_err(Fault::internal)
         };
-        Ok(Tokens {
-            access_token: token(Kind::Access, config.access_s)?,
-            refresh_token: token(Kind::Refresh, config.refresh_s)?,
+        Ok(LoginTokens {
+            access_token: token(TokenKind::Access, config.access_s)?,
+            refresh_token: token(TokenKind::Refresh, config.refresh_s)?,
             expires_in_s: config.access_s,
             user: user.id.clone(),
         })
     }
 
     /// The claims of a token that has not expired. Whether its login has ended is checked elsewhere.
-    pub(super) fn claims(&self, token: &str, kind: Kind) -> Result<Claims, Error> {
+    pub(super) fn claims(&self, token: &str, kind: TokenKind) -> Result<Claims, Error> {
         if token.len() > TOKEN_BYTES {
             return Err(NotKnown::Token.into());
         }
-        // Its times are looked at by the store's clock, which is the one they were written by.
+        // Times are compared with the store's clock, which wrote them.
         let mut how = Validation::new(Algorithm::HS256);
         how.required_spec_claims.clear();
         how.validate_exp = false;
