@@ -1,9 +1,9 @@
-//! How many connections there are: in all, and from one address.
+//! Limits of connections: in all, and from one address.
 //!
-//! A connection beyond either number is not left in the backlog, where a health check would wait behind it. It is taken
-//! into a small reserve, is answered one request, and closed: a question about the server's health gets its answer,
-//! anything else a refusal in the words of its protocol. The reserve is bounded, too: a new connection takes the place of
-//! the oldest, so that silent ones cannot hold it.
+//! A connection above either limit is not left in the backlog, where a health check would wait behind it. It goes into
+//! a small reserve, gets an answer to one request, and is closed: a health check is answered, any other request is
+//! refused in the form of its protocol. The reserve is bounded, too: a new connection replaces the oldest, so that
+//! silent ones cannot occupy it.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
@@ -19,9 +19,9 @@ use crate::Settings;
 use web::client_address::network_of;
 use web::concurrency::{ConcurrencyLimit, ConcurrencyPermit};
 
-/// Connections of the reserve.
+/// Connections in the reserve.
 const RESERVE: usize = 64;
-/// How long one of them lasts at most.
+/// Longest lifetime of one of them.
 pub(crate) const RESERVE_LASTS: Duration = Duration::from_secs(5);
 
 pub(crate) struct Connections {
@@ -37,7 +37,7 @@ pub(crate) enum Entrance {
         _one: OwnedSemaphorePermit,
         _of_address: Option<ConcurrencyPermit>,
     },
-    /// One too many: it is served until it is replaced.
+    /// Above the limit: served until it is replaced.
     Spare(Spare),
 }
 
@@ -51,8 +51,8 @@ impl Connections {
         }
     }
 
-    /// Counts one more from this address. Proxies that are trusted bring the connections of many callers, and have no bound
-    /// but the one of all.
+    /// Counts one more from this address. Trusted proxies carry the connections of many callers, so only the limit of
+    /// all connections applies to them.
     pub(crate) fn count(&self, address: IpAddr, settings: &Settings) -> Entrance {
         let address = address.to_canonical();
         let Ok(one) = self.all.clone().try_acquire_owned() else {
@@ -69,7 +69,7 @@ impl Connections {
     }
 }
 
-/// The connections beyond the bounds, the oldest first.
+/// The connections above the limit, the oldest first.
 #[derive(Default)]
 struct Reserve(Mutex<Entries>);
 
@@ -82,7 +82,7 @@ struct Entries {
 pub(crate) struct Spare {
     reserve: Arc<Reserve>,
     number: u64,
-    /// Another connection has taken its place.
+    /// Cancelled when another connection replaces it.
     pub(crate) replaced: CancellationToken,
 }
 

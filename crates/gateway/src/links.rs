@@ -1,7 +1,7 @@
-//! Large files by their address: signed, good for a while, made when an answer is written and kept nowhere.
+//! Signed addresses of large files: valid for a limited time, made when an answer is written, and not stored.
 //!
-//! What is signed is all that the address says, and with a key that every process on the store shares: whoever made an
-//! address, any of them knows it. It needs no credential, so that a file can be handed to any program that fetches.
+//! The signature covers every part of the address. All processes on the store share the key, so each accepts the
+//! addresses of the others. An address needs no credential, so that a file can be handed to any program that fetches.
 
 use std::sync::Arc;
 
@@ -19,13 +19,13 @@ use tokio::sync::OnceCell;
 use crate::settings::Files;
 use web::file_response::percent;
 
-/// Keys that a server made for itself, the same for every process on the store.
+/// Record kind of the keys that a server made for itself, shared by all processes on the store. Stored.
 const KIND: &str = "server/secret";
 const NAME: &str = "files";
-/// Addresses of one minute expire together, so that a task that is read twice looks the same.
+/// Addresses made in the same minute expire together, so that a task that is read twice looks the same.
 const STEP_S: i64 = 60;
 
-/// Makes addresses, and knows its own.
+/// Makes signed addresses, and verifies them.
 #[derive(Clone)]
 pub struct Links {
     store: Arc<dyn Store>,
@@ -33,16 +33,16 @@ pub struct Links {
     key: Arc<OnceCell<hmac::Key>>,
 }
 
-/// What an answer is written under.
+/// The inputs of the addresses in one answer.
 #[derive(Clone, Debug)]
 pub struct Terms {
-    /// Where callers reach us, without a slash at the end.
+    /// The server's public address, without a slash at the end.
     pub(crate) base: String,
     pub(crate) tenant: Arc<str>,
     pub(crate) files: Files,
 }
 
-/// What an address says, and somebody with the key said it.
+/// The verified content of an address.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Claim {
     pub(crate) tenant: String,
@@ -51,7 +51,7 @@ pub struct Claim {
     pub(crate) media_type: Option<String>,
 }
 
-/// Why an address is none of ours.
+/// The reason why an address is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bad {
     Signature,
@@ -59,7 +59,7 @@ pub enum Bad {
 }
 
 impl Links {
-    /// The key of addresses is kept in the store, sealed where there is a sealer.
+    /// The key of addresses is in the store, encrypted if there is a sealer.
     pub fn new(store: Arc<dyn Store>, sealer: Option<Arc<dyn Sealer>>) -> Links {
         Links { store, sealer, key: Arc::default() }
     }
@@ -72,13 +72,13 @@ impl Links {
         made.await
     }
 
-    /// A keyed hash: whoever reads the store and has not this key cannot try texts against it. `what` says what it is for.
+    /// A keyed hash: a reader of the store without this key cannot test guesses against it. `what` names the purpose.
     pub async fn tag(&self, what: &[u8], text: &[u8]) -> Result<[u8; 32], Fault> {
         let signed = hmac::sign(self.key().await?, &[what, &[0], text].concat());
         <[u8; 32]>::try_from(signed.as_ref()).map_err(|_| Fault::internal("a tag has 32 bytes"))
     }
 
-    /// What was encoded, with its large files by their addresses.
+    /// Replaces large files in an encoded answer by their addresses.
     pub(crate) async fn settle(&self, encoded: Encoded, terms: &Terms) -> Result<Encoded, Fault> {
         let Some(most) = terms.files.inline_max_bytes else { return Ok(encoded.settled(|_| None)) };
         if encoded.files().all(|file| file.blob.len <= most) {
@@ -90,7 +90,7 @@ impl Links {
         Ok(encoded.settled(|file| (file.blob.len > most).then(|| address(key, terms, file, expires))))
     }
 
-    /// What the address of this path, below `/files/`, and query says.
+    /// Verifies the address with this path, below `/files/`, and query.
     pub(crate) async fn read(&self, path: &str, query: &str) -> Result<Result<Claim, Bad>, Fault> {
         let key = self.key().await?;
         Ok(read(key, path, query, now()))
@@ -103,13 +103,13 @@ fn now() -> i64 {
 
 fn address(key: &hmac::Key, terms: &Terms, file: &LargeFile, expires: i64) -> String {
     let hash = hex(&file.blob.hash);
-    // An empty name is none.
+    // An empty name counts as no name.
     let parts = [&*hash, &*terms.tenant, file.name.as_deref().unwrap_or(""), file.media_type.as_deref().unwrap_or("")];
     let signature = hmac::sign(key, &message(parts, expires));
     format!("{}/files/{hash}?{}", terms.base, query_of(parts, expires, signature.as_ref()))
 }
 
-/// The one way in which the query of an address is written.
+/// Writes the query of an address in its only valid form.
 fn query_of([_, tenant, name, media_type]: [&str; 4], expires: i64, signature: &[u8]) -> String {
     let mut query = format!("tenant={}", percent(tenant));
     for (member, text) in [("name", name), ("type", media_type)] {
@@ -121,7 +121,7 @@ fn query_of([_, tenant, name, media_type]: [&str; 4], expires: i64, signature: &
     query
 }
 
-/// What is signed: no two addresses have the same.
+/// The signed bytes: different addresses have different ones.
 fn message(parts: [&str; 4], expires: i64) -> Vec<u8> {
     let mut message = b"rialto file 1".to_vec();
     for part in parts {
@@ -139,11 +139,11 @@ fn read(key: &hmac::Key, path: &str, query_text: &str, now: i64) -> Result<Claim
     let expires: i64 = said("expires").and_then(|text| text.parse().ok()).ok_or(Bad::Signature)?;
     let signature = said("signature").and_then(|text| URL_SAFE_NO_PAD.decode(text).ok()).ok_or(Bad::Signature)?;
     let parts = [path, &tenant, name.as_deref().unwrap_or_default(), media_type.as_deref().unwrap_or_default()];
-    // An address has one spelling: whoever keeps a list of addresses, to end or to count them, sees each once.
+    // An address has one spelling, so that lists of addresses (for revocation or counts) have each once.
     if query_of(parts, expires, &signature) != query_text {
         return Err(Bad::Signature);
     }
-    // In a time that tells nothing about where they differ.
+    // Compared in constant time.
     hmac::verify(key, &message(parts, expires), &signature).map_err(|_| Bad::Signature)?;
     if expires <= now {
         return Err(Bad::Expired);
@@ -155,7 +155,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// In small letters only: a file has one address.
+/// Lower case only: a file has one address.
 pub fn unhex(text: &str) -> Option<[u8; 32]> {
     if text.len() != 64 || !text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
         return None;
@@ -164,7 +164,7 @@ pub fn unhex(text: &str) -> Option<[u8; 32]> {
     bytes.collect::<Option<Vec<u8>>>()?.try_into().ok()
 }
 
-/// Made by the process that needs it first, and the same from then on.
+/// Made by the first process that needs it; the same from then on.
 async fn own_key(store: &dyn Store, sealer: Option<&dyn Sealer>) -> Result<[u8; 32], Fault> {
     let place = SecretPlace { kind: KIND, key: NAME, lists: Vec::new() };
     let draw = || {
@@ -258,7 +258,7 @@ mod tests {
             let changed = query.replacen(from, to, 1);
             assert_eq!(other.read(path, &changed).await.unwrap(), Err(Bad::Signature), "{changed}");
         }
-        // The same said otherwise: what no address of ours looks like.
+        // Other spellings of the same content are refused.
         let (before, signature) = query.rsplit_once("signature=").unwrap();
         let last = signature.chars().last().unwrap();
         let sibling = if last == 'A' { 'B' } else { char::from(last as u8 - 1) };

@@ -1,5 +1,5 @@
-//! TLS: a certificate and its key from two files, read anew when they change. A pair that cannot be used is logged, and
-//! the one before stays.
+//! TLS: a certificate and its key from two files, read again when they change. An unusable pair is logged, and the old
+//! one stays in use.
 
 use std::fs;
 use std::path::Path;
@@ -22,13 +22,13 @@ pub(crate) const H2: &[u8] = b"h2";
 
 pub(crate) struct Tls {
     files: TlsFiles,
-    /// How the files looked when they were read first.
+    /// State of the files at the first read.
     looked: Looks,
     shown: Arc<Shown>,
     pub(crate) acceptor: tokio_rustls::TlsAcceptor,
 }
 
-/// What callers are shown now.
+/// The certificate in use.
 #[derive(Debug)]
 struct Shown(ArcSwap<CertifiedKey>);
 
@@ -38,7 +38,7 @@ impl ResolvesServerCert for Shown {
     }
 }
 
-/// How the two files look from outside: when they change, this does.
+/// Modification time and size of both files, to detect a change.
 type Looks = [Option<(SystemTime, u64)>; 2];
 
 impl Tls {
@@ -56,7 +56,7 @@ impl Tls {
         Ok(Tls { files: files.clone(), looked, shown, acceptor: Arc::new(config).into() })
     }
 
-    /// Reads the files again. False, and nothing changed, if they hold no pair that can be used.
+    /// Reads the files again. Returns false, and changes nothing, if they hold no usable pair.
     pub(crate) fn reload(&self) -> bool {
         match read(&self.files) {
             Ok(pair) => {
@@ -71,7 +71,7 @@ impl Tls {
         }
     }
 
-    /// Looks after the files until `shutdown`, and at once when `asked`.
+    /// Watches the files until `shutdown`; reads them at once when `asked` is notified.
     pub(crate) async fn watch(&self, shutdown: CancellationToken, asked: &tokio::sync::Notify) {
         let mut seen = self.looked;
         let mut look = tokio::time::interval(LOOK_EVERY);

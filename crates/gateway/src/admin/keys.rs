@@ -1,4 +1,4 @@
-//! Making, listing and revoking keys. A secret is shown once, when it is made; what is kept is its hash.
+//! Creating, listing and revoking keys. A secret is shown once, when it is made; only its hash is stored.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::audit;
 use crate::callers::{self, Callers, hash};
 
-/// What operators may wish for in a new key.
+/// The properties of a new key.
 pub(super) struct Wish {
     pub(super) name: String,
     pub(super) tenant: String,
@@ -38,7 +38,7 @@ pub(super) async fn create(engine: &Engine, wish: Wish) -> Result<(AccessKey, Va
     Ok((key, shown))
 }
 
-/// A key and its secret, kept nowhere yet.
+/// A key and its secret, not stored yet.
 fn make(wish: Wish) -> Result<(AccessKey, String), Fault> {
     let text = drawn(|random| getrandom::fill(random).map_err(|e| Fault::internal(e.to_string())))?;
     // The id names the key in public; the secret begins with it, so that its owner can tell which key it is.
@@ -66,10 +66,11 @@ pub struct FirstKey {
     pub secret: String,
 }
 
-/// The record that a store's first key was made, so that of all processes and starts one makes it.
+/// The record of a store's first key, so that only one process and start makes it.
 const FIRST: &str = "first_key";
 
-/// Makes the first key of a store that never had one. Its secret is shown once by the caller of this and kept nowhere.
+/// Makes the first key of a store that never had one. The caller of this function shows the secret once; it is not
+/// stored.
 pub async fn first(engine: &Engine, callers: &Callers, folder: &Path) -> Result<Option<FirstKey>, Fault> {
     let store = engine.store();
     let unavailable = |trouble: StoreError| Fault::new(Kind::Unavailable, trouble.to_string());
@@ -129,7 +130,8 @@ async fn keep(engine: &Engine, key: &AccessKey) -> Result<(), Fault> {
     }
 }
 
-/// Random text that an id and a secret are made of. An id that began with a dash would be an option on every command line.
+/// Random text for an id and a secret. An id must not begin with a dash, which would make it an option on a command
+/// line.
 fn drawn(mut fill: impl FnMut(&mut [u8; 40]) -> Result<(), Fault>) -> Result<String, Fault> {
     let mut random = [0; 40];
     loop {
@@ -160,7 +162,7 @@ fn show(key: &AccessKey, now: Time) -> Value {
     })
 }
 
-/// Every key the store has, known to the callers' desk.
+/// Loads every key of the store into the callers.
 pub async fn load(engine: &Engine, callers: &Callers) -> Result<(), Fault> {
     for key in engine.access_keys().await? {
         callers.take(&key);
@@ -168,7 +170,7 @@ pub async fn load(engine: &Engine, callers: &Callers) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Who changed which key, when. Never a secret.
+/// Logs a change of a key, never with a secret.
 pub(super) fn audit(folder: &Path, change: &str, key: &AccessKey) {
     let now = Time(jiff::Timestamp::now().as_millisecond());
     let line = json!({ "at": now.to_string(), "change": change, "key": &*key.id, "name": &*key.name, "tenant": &*key.tenant, "scopes": key.scopes });

@@ -1,25 +1,25 @@
-//! The signature on a delivery, as Standard Webhooks has it: an HMAC-SHA256 over id, time and body, so that a receiver
-//! can tell who sent it, that nothing was changed and that it is not an old one played again.
+//! The signature on a delivery, as in Standard Webhooks: an HMAC-SHA256 over id, time and body. A receiver can verify
+//! the sender and the content, and reject a replay.
 
 use aws_lc_rs::{digest, hmac};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// How secrets of that standard begin; what follows is base64.
+/// Prefix of that standard's secrets; the rest is base64.
 const PREFIX: &str = "whsec_";
 
-/// What is to be known of a body that goes out piece by piece: it passes through here first.
+/// Hashes and measures a body before it is sent, piece by piece.
 pub(super) struct Reading {
     hmac: Option<hmac::Context>,
     digest: Option<digest::Context>,
     len: u64,
 }
 
-/// What was read.
+/// The result of a [`Reading`].
 pub(super) struct Read {
-    /// `v1,<base64>`, where there is a key.
+    /// `v1,<base64>`, if there is a key.
     pub(super) signature: Option<String>,
-    /// Of the body alone, in hex.
+    /// Hash of the body alone, in hex.
     pub(super) sha256: Option<String>,
     pub(super) len: u64,
 }
@@ -72,7 +72,7 @@ mod tests {
         reading.finish()
     }
 
-    /// The example of the standard's own documentation.
+    /// The example of the standard's documentation.
     #[test]
     fn the_standards_example_comes_out() {
         let key = Some("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");

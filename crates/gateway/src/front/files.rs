@@ -13,7 +13,7 @@ use web::response::text;
 use crate::Server;
 use crate::links::{self, Bad};
 
-/// A large file by its address; `below` is what follows `/files/`.
+/// Answers with a large file by its address; `below` is the rest of the path after `/files/`.
 pub(crate) async fn answer(server: &Arc<Server>, below: &str, head: &request::Parts, log: &mut RequestLog) -> Response {
     log.operation = "file";
     let again = "read the task again for a new one";

@@ -1,5 +1,5 @@
-//! So many calls a day (UTC), for each caller. The counts are in memory and, a few seconds later, in a file beside the
-//! data, so that a restart does not give everybody a new day; a crash may forget the last seconds.
+//! The daily quota: calls of each caller in one UTC day. The counts are in memory and, a few seconds later, in a file
+//! beside the data, so that a restart does not reset them; a crash may lose the last seconds.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
@@ -14,10 +14,10 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 const DAY: i64 = 86_400;
-/// Above this many callers, new ones without a credential are counted together.
+/// Above this many callers, new callers without a credential share one count.
 const CALLERS: usize = 100_000;
 
-/// Whom a call counts against: tenant and name, or an address.
+/// The subject of a count: tenant and name, or an address.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Who {
     tenant: Arc<str>,
@@ -30,7 +30,7 @@ impl Who {
         if caller.authenticated {
             return Who { tenant: caller.tenant.clone(), name: caller.name.clone(), known: true };
         }
-        // No tenant is called nothing, so no caller can be taken for an address.
+        // No tenant has an empty name, so no caller's name equals an address.
         Who { tenant: "".into(), name: super::network_of(address).to_string().into(), known: false }
     }
 
@@ -75,16 +75,16 @@ impl Quota {
         Quota { most, file, today: Arc::new(Mutex::new(today)) }
     }
 
-    /// Another limit of the same calls.
+    /// Another limit with the same counts.
     pub(crate) fn of(&self, most: u64) -> Quota {
         Quota { most, file: self.file.clone(), today: self.today.clone() }
     }
 
-    /// Takes one of today's calls, or says how long until tomorrow.
+    /// Counts one call of today; the error is the time until tomorrow.
     pub(crate) fn take(&self, who: &Who, now_s: i64) -> Result<(), Duration> {
         let day = now_s.div_euclid(DAY);
         let mut today = self.today.lock();
-        // A clock that is put back does not give a new day.
+        // A clock that is set back does not start a new day.
         if day > today.day {
             *today = Today { day, ..Today::default() };
         }
@@ -100,7 +100,7 @@ impl Quota {
         Ok(())
     }
 
-    /// Writes the counts down, if they changed.
+    /// Writes the counts to the file, if they changed.
     pub(crate) fn write(&self) {
         let Some(file) = &self.file else { return };
         let written = {
@@ -130,7 +130,7 @@ fn read(file: &Path) -> std::io::Result<Today> {
     Ok(Today { day: written.day, counts: each.collect(), changed: false })
 }
 
-/// All of it or nothing, whenever the power goes.
+/// Replaces the file atomically, so that a power failure leaves a whole one.
 fn replace(file: &Path, written: &Written) -> std::io::Result<()> {
     let beside = file.with_extension("json.new");
     let mut out = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
