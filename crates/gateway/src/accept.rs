@@ -22,10 +22,10 @@ use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::connections::{Connections, Entrance, RESERVE_LASTS};
+use crate::connections::{ConnectionSlot, Connections, RESERVE_LASTS};
 use crate::linger::{BodyUnread, LingeringStream, UnreadFlag};
 use crate::service::{self, Coverage};
-use crate::tls::{self, Tls};
+use crate::tls::{self, ReloadingTls};
 use crate::{Server, Serving};
 
 /// HTTP/1 reads at most so much of a body ahead, and buffers at most so much of an answer.
@@ -73,10 +73,10 @@ impl Accept {
                     let (serving, shutdown) = (self.serving.clone(), self.shutdown.clone());
                     self.connections.spawn(async move {
                         match &counted {
-                            Entrance::Served { .. } => {
+                            ConnectionSlot::Served { .. } => {
                                 serve(serving, stream, peer, Coverage::Everything, shutdown).await;
                             }
-                            Entrance::Spare(spare) => {
+                            ConnectionSlot::Spare(spare) => {
                                 let served = serve(serving, stream, peer, Coverage::HealthOnly, shutdown);
                                 // A connection that was answered has ended by then.
                                 tokio::select! {
@@ -99,8 +99,8 @@ impl Accept {
 }
 
 /// The byte stream of a connection, plain or under TLS.
-trait Wire: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
-impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Wire for T {}
+trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> ByteStream for T {}
 
 async fn serve(
     serving: Arc<Serving>,
@@ -145,7 +145,7 @@ async fn serve(
 }
 
 /// The TLS handshake, with the preface of HTTP/2: no later timeout would cover the wait for it.
-async fn shake_hands(tls: &Tls, stream: TcpStream) -> io::Result<(TlsStream<TcpStream>, bool)> {
+async fn shake_hands(tls: &ReloadingTls, stream: TcpStream) -> io::Result<(TlsStream<TcpStream>, bool)> {
     let mut stream = tls.acceptor.accept(stream).await?;
     let http2 = stream.get_ref().1.alpn_protocol() == Some(tls::H2);
     if http2 {
@@ -167,7 +167,7 @@ struct ServedPeer {
 
 async fn converse(
     serving: Arc<Serving>,
-    stream: impl Wire,
+    stream: impl ByteStream,
     http2: bool,
     header: Duration,
     peer: ServedPeer,

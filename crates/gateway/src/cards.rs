@@ -27,14 +27,14 @@ const KEPT: usize = 256;
 
 pub struct Cards {
     /// By agent and public address.
-    made: Mutex<HashMap<Key, Arc<Made>>>,
+    made: Mutex<HashMap<Key, Arc<CachedCard>>>,
     since: jiff::Timestamp,
     public_url: Option<String>,
 }
 
 type Key = (Arc<str>, String);
 
-struct Made {
+struct CachedCard {
     bytes: Bytes,
     etag: HeaderValue,
 }
@@ -117,7 +117,7 @@ impl Server {
                 let digest = Sha256::digest(&bytes);
                 let tag: String = digest[..12].iter().map(|b| format!("{b:02x}")).collect();
                 let etag = HeaderValue::from_str(&format!("\"{tag}\"")).unwrap_or(HeaderValue::from_static("\"card\""));
-                let made = Arc::new(Made { bytes, etag });
+                let made = Arc::new(CachedCard { bytes, etag });
                 let mut kept = self.cards.made.lock();
                 if kept.len() >= KEPT {
                     kept.clear();

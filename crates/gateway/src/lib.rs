@@ -69,7 +69,7 @@ pub struct Server {
     pub scopes: scopes::Scopes,
     /// None where nothing is limited.
     pub throttle: Option<throttle::Throttle>,
-    pub(crate) tls: Option<Arc<tls::Tls>>,
+    pub(crate) tls: Option<Arc<tls::ReloadingTls>>,
     pub cards: cards::Cards,
     pub cache: Arc<cache::Cache>,
     pub metrics: Arc<metrics::Metrics>,
@@ -93,7 +93,7 @@ impl Server {
             callers: callers::Callers::new(&settings, None)?,
             policy: policy_of(&settings)?,
             scopes: scopes::Scopes::new(&settings)?,
-            tls: settings.tls.as_ref().map(tls::Tls::load).transpose()?.map(Arc::new),
+            tls: settings.tls.as_ref().map(tls::ReloadingTls::load).transpose()?.map(Arc::new),
             cards: cards::Cards::new(&settings),
             cache: Arc::new(cache::Cache::new(
                 settings.cache_bytes,

@@ -44,7 +44,7 @@ pub struct Terms {
 
 /// The verified content of an address.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Claim {
+pub struct SignedLink {
     pub(crate) tenant: String,
     pub(crate) hash: [u8; 32],
     pub(crate) name: Option<String>,
@@ -53,7 +53,7 @@ pub struct Claim {
 
 /// The reason why an address is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bad {
+pub enum LinkError {
     Signature,
     Expired,
 }
@@ -91,7 +91,7 @@ impl Links {
     }
 
     /// Verifies the address with this path, below `/files/`, and query.
-    pub(crate) async fn read(&self, path: &str, query: &str) -> Result<Result<Claim, Bad>, Fault> {
+    pub(crate) async fn read(&self, path: &str, query: &str) -> Result<Result<SignedLink, LinkError>, Fault> {
         let key = self.key().await?;
         Ok(read(key, path, query, now()))
     }
@@ -132,23 +132,23 @@ fn message(parts: [&str; 4], expires: i64) -> Vec<u8> {
     message
 }
 
-fn read(key: &hmac::Key, path: &str, query_text: &str, now: i64) -> Result<Claim, Bad> {
+fn read(key: &hmac::Key, path: &str, query_text: &str, now: i64) -> Result<SignedLink, LinkError> {
     let said = |name| query::value(query_text, name).ok().flatten().map(|text| text.into_owned());
-    let hash = unhex(path).ok_or(Bad::Signature)?;
+    let hash = unhex(path).ok_or(LinkError::Signature)?;
     let (tenant, name, media_type) = (said("tenant").unwrap_or_default(), said("name"), said("type"));
-    let expires: i64 = said("expires").and_then(|text| text.parse().ok()).ok_or(Bad::Signature)?;
-    let signature = said("signature").and_then(|text| URL_SAFE_NO_PAD.decode(text).ok()).ok_or(Bad::Signature)?;
+    let expires: i64 = said("expires").and_then(|text| text.parse().ok()).ok_or(LinkError::Signature)?;
+    let signature = said("signature").and_then(|text| URL_SAFE_NO_PAD.decode(text).ok()).ok_or(LinkError::Signature)?;
     let parts = [path, &tenant, name.as_deref().unwrap_or_default(), media_type.as_deref().unwrap_or_default()];
     // An address has one spelling, so that lists of addresses (for revocation or counts) have each once.
     if query_of(parts, expires, &signature) != query_text {
-        return Err(Bad::Signature);
+        return Err(LinkError::Signature);
     }
     // Compared in constant time.
-    hmac::verify(key, &message(parts, expires), &signature).map_err(|_| Bad::Signature)?;
+    hmac::verify(key, &message(parts, expires), &signature).map_err(|_| LinkError::Signature)?;
     if expires <= now {
-        return Err(Bad::Expired);
+        return Err(LinkError::Expired);
     }
-    Ok(Claim { tenant, hash, name, media_type })
+    Ok(SignedLink { tenant, hash, name, media_type })
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {
@@ -236,7 +236,7 @@ mod tests {
         let claim = other.read(path, query).await.unwrap().unwrap();
         assert_eq!(
             claim,
-            Claim {
+            SignedLink {
                 tenant: "a b".into(),
                 hash: [0xab; 32],
                 name: Some("ü&=.pdf".into()),
@@ -244,7 +244,11 @@ mod tests {
             }
         );
         let stranger = links(&Arc::new(stores::memory::MemoryStore::new())).await;
-        assert_eq!(stranger.read(path, query).await.unwrap(), Err(Bad::Signature), "another store has another key");
+        assert_eq!(
+            stranger.read(path, query).await.unwrap(),
+            Err(LinkError::Signature),
+            "another store has another key"
+        );
         for (from, to) in [
             ("tenant=a%20b", "tenant=b"),
             ("name=", "name=x"),
@@ -256,7 +260,7 @@ mod tests {
         ] {
             assert!(query.contains(from), "{query}");
             let changed = query.replacen(from, to, 1);
-            assert_eq!(other.read(path, &changed).await.unwrap(), Err(Bad::Signature), "{changed}");
+            assert_eq!(other.read(path, &changed).await.unwrap(), Err(LinkError::Signature), "{changed}");
         }
         // Other spellings of the same content are refused.
         let (before, signature) = query.rsplit_once("signature=").unwrap();
@@ -281,10 +285,10 @@ mod tests {
             swapped,
         ] {
             assert_ne!(other_spelling, query);
-            assert_eq!(other.read(path, &other_spelling).await.unwrap(), Err(Bad::Signature), "{other_spelling}");
+            assert_eq!(other.read(path, &other_spelling).await.unwrap(), Err(LinkError::Signature), "{other_spelling}");
         }
         for path in [path.replacen('a', "b", 1), path.to_uppercase(), path[1..].to_owned(), String::new()] {
-            assert_eq!(other.read(&path, query).await.unwrap(), Err(Bad::Signature), "{path}");
+            assert_eq!(other.read(&path, query).await.unwrap(), Err(LinkError::Signature), "{path}");
         }
     }
 
@@ -319,7 +323,7 @@ mod tests {
         assert_eq!(read(key, &hash, &query, 0).unwrap().name, None);
         for more in ["t&name=&", "t&type=&", "t&name=&type=&"] {
             let spelled = query.replacen("t&", more, 1);
-            assert_eq!(read(key, &hash, &spelled, 0), Err(Bad::Signature), "{spelled}");
+            assert_eq!(read(key, &hash, &spelled, 0), Err(LinkError::Signature), "{spelled}");
         }
     }
 
@@ -333,7 +337,7 @@ mod tests {
         let key = links.key().await.unwrap();
         assert!(expires > now() + 59 && expires <= now() + 121, "{expires}");
         assert!(read(key, path, query_text, expires - 1).is_ok());
-        assert_eq!(read(key, path, query_text, expires), Err(Bad::Expired));
+        assert_eq!(read(key, path, query_text, expires), Err(LinkError::Expired));
     }
 
     #[tokio::test]

@@ -35,7 +35,7 @@ pub struct Metrics {
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Request {
     operation: &'static str,
-    outcome: Outcome,
+    outcome: RequestOutcome,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -59,7 +59,7 @@ impl RateLimited {
 }
 
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq, EncodeLabelValue)]
-pub enum Outcome {
+pub enum RequestOutcome {
     Ok,
     Fault,
 }
@@ -149,7 +149,7 @@ impl Metrics {
         }
     }
 
-    pub(crate) fn count(&self, operation: &'static str, outcome: Outcome, micros: u64) {
+    pub(crate) fn count(&self, operation: &'static str, outcome: RequestOutcome, micros: u64) {
         self.requests.get_or_create(&Request { operation, outcome }).inc();
         self.seconds.get_or_create(&Operation { operation }).observe(micros as f64 / 1e6);
     }

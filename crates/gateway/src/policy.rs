@@ -174,7 +174,7 @@ fn any(patterns: &Patterns, text: &str) -> bool {
     patterns.as_ref().is_none_or(|list| list.iter().any(|one| one.fits(text)))
 }
 
-struct Compiled {
+struct CompiledRule {
     effect: Effect,
     callers: Patterns,
     /// `anonymous` is in the list: the rule applies to callers without a credential even where one is required.
@@ -198,8 +198,8 @@ struct Question<'a> {
     required: bool,
 }
 
-impl Compiled {
-    fn new(rule: &Rule) -> Result<Compiled, String> {
+impl CompiledRule {
+    fn new(rule: &Rule) -> Result<CompiledRule, String> {
         let list = |name: &str, list: &Option<Vec<String>>| match list {
             None => Ok(None),
             Some(list) if list.is_empty() => Err(format!("{name} is empty; leave it out to mean any")),
@@ -216,7 +216,7 @@ impl Compiled {
         if methods == Methods(0) {
             return Err("methods is empty; leave it out to mean any".into());
         }
-        Ok(Compiled {
+        Ok(CompiledRule {
             effect: rule.effect,
             callers: list("callers", &rule.callers)?,
             anonymous: rule.callers.as_ref().is_some_and(|list| list.iter().any(|one| one == ANONYMOUS)),
@@ -261,7 +261,7 @@ impl Compiled {
 
 /// The rules in force.
 pub struct Policy {
-    rules: Vec<Compiled>,
+    rules: Vec<CompiledRule>,
     /// Some rule has skills.
     skills: bool,
     hash: String,
@@ -276,9 +276,9 @@ impl fmt::Debug for Policy {
 impl Policy {
     pub fn new(rules: &[Rule]) -> Result<Policy, settings::Error> {
         let compiled = rules.iter().enumerate().map(|(i, rule)| {
-            Compiled::new(rule).map_err(|text| settings::Error(format!("policy: rule {}: {text}", i + 1)))
+            CompiledRule::new(rule).map_err(|text| settings::Error(format!("policy: rule {}: {text}", i + 1)))
         });
-        let compiled: Vec<Compiled> = compiled.collect::<Result<_, _>>()?;
+        let compiled: Vec<CompiledRule> = compiled.collect::<Result<_, _>>()?;
         let text = serde_json::to_string(rules).unwrap_or_default();
         let hash = Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect();
         Ok(Policy { skills: compiled.iter().any(|rule| rule.skills.is_some()), rules: compiled, hash })
@@ -316,7 +316,7 @@ impl Policy {
 
     /// Whether a caller without a credential may make any call at this agent, though one is required.
     pub(crate) fn opens(&self, agent: &str) -> bool {
-        let opens = |rule: &Compiled| rule.effect == Effect::Allow && rule.anonymous && any(&rule.agents, agent);
+        let opens = |rule: &CompiledRule| rule.effect == Effect::Allow && rule.anonymous && any(&rule.agents, agent);
         self.rules.iter().any(opens)
     }
 

@@ -58,7 +58,7 @@ pub trait ProductKind: Sync {
 }
 
 /// The products of a binary.
-pub type Products<'a> = &'a [&'static dyn ProductKind];
+pub type ProductKinds<'a> = &'a [&'static dyn ProductKind];
 
 /// The settlement of these products, if one of them has one.
 pub fn settlement(products: &[&'static dyn ProductKind]) -> Option<Arc<dyn Settlement>> {

@@ -22,7 +22,7 @@ use web::{client_address, cors};
 
 use crate::front::{self, Gate, RequestLog};
 use crate::linger::BodyUnread;
-use crate::metrics::Outcome;
+use crate::metrics::RequestOutcome;
 use crate::mount::{self, Mounted, Target};
 use crate::product::{Accepts, CardRequest, EndpointRequest, ProductEndpoint, RequestBody};
 use crate::{Server, intake};
@@ -84,7 +84,7 @@ pub(crate) async fn respond(
     }
     let status = response.status();
     let failed = log.fault.is_some() || status.is_client_error() || status.is_server_error();
-    server.metrics.count(log.operation, if failed { Outcome::Fault } else { Outcome::Ok }, micros);
+    server.metrics.count(log.operation, if failed { RequestOutcome::Fault } else { RequestOutcome::Ok }, micros);
     server.log.request(&RequestLine {
         method: head.method.as_str(),
         path: log.path.as_deref().unwrap_or(head.uri.path()),
@@ -174,7 +174,7 @@ async fn dispatch(
             }
             let body = intake::read(server, head, body, None, Gate::Agent(mounted), log).await;
             let response = front::rpc::answer(server, mounted, head, body, log).await;
-            if is_said_to_nobody(mounted, log) {
+            if is_for_retired_agent(mounted, log) {
                 front::rest::unknown_address(server, path, head, log)
             } else {
                 response
@@ -183,7 +183,7 @@ async fn dispatch(
         Target::Rest(mounted, below) => {
             log.agent = Some(mounted.agent.clone());
             let response = front::rest::answer(server, mounted, head, below, body, log).await;
-            if is_said_to_nobody(mounted, log) {
+            if is_for_retired_agent(mounted, log) {
                 front::rest::unknown_address(server, path, head, log)
             } else {
                 response
@@ -217,7 +217,7 @@ async fn panicked(
 }
 
 /// Whether a message is for a retired agent. Such an agent accepts no new messages; its tasks stay readable.
-fn is_said_to_nobody(mounted: &Mounted, log: &RequestLog) -> bool {
+fn is_for_retired_agent(mounted: &Mounted, log: &RequestLog) -> bool {
     mounted.retired && matches!(log.operation, "send" | "stream")
 }
 

@@ -10,7 +10,7 @@ use uuid::Uuid;
 pub use crate::callers::jwt::{Algorithm, Issuer, KeySource};
 pub use crate::policy::{Effect, Rule};
 use crate::product::ProductService;
-pub use crate::throttle::Limits as ThrottleLimits;
+pub use crate::throttle::ThrottleLimits;
 pub use web::client_address::Network;
 pub use web::limiter::RateLimit;
 
@@ -92,7 +92,7 @@ impl Settings {
         }
         crate::scopes::Scopes::new(self)?;
         if let Some(files) = &self.tls {
-            crate::tls::Tls::load(files)?;
+            crate::tls::ReloadingTls::load(files)?;
         }
         Ok(())
     }

@@ -13,14 +13,14 @@ use super::audit;
 use crate::callers::{self, Callers, hash};
 
 /// The properties of a new key.
-pub(super) struct Wish {
+pub(super) struct NewKeyRequest {
     pub(super) name: String,
     pub(super) tenant: String,
     pub(super) scopes: Vec<String>,
     pub(super) expires_in_ms: Option<u64>,
 }
 
-pub(super) async fn create(engine: &Engine, wish: Wish) -> Result<(AccessKey, Value), Fault> {
+pub(super) async fn create(engine: &Engine, wish: NewKeyRequest) -> Result<(AccessKey, Value), Fault> {
     let bad =
         |what: &str| Fault::new(Kind::InvalidParams, format!("a key needs a {what} of 1 to 128 printable characters"));
     for (what, text) in [("name", &wish.name), ("tenant", &wish.tenant)] {
@@ -39,7 +39,7 @@ pub(super) async fn create(engine: &Engine, wish: Wish) -> Result<(AccessKey, Va
 }
 
 /// A key and its secret, not stored yet.
-fn make(wish: Wish) -> Result<(AccessKey, String), Fault> {
+fn make(wish: NewKeyRequest) -> Result<(AccessKey, String), Fault> {
     let text = drawn(|random| getrandom::fill(random).map_err(|e| Fault::internal(e.to_string())))?;
     // The id names the key in public; the secret begins with it, so that its owner can tell which key it is.
     let (id, rest) = text.split_at(10);
@@ -78,7 +78,8 @@ pub async fn first(engine: &Engine, callers: &Callers, folder: &Path) -> Result<
     if made.is_some() || !engine.access_keys().await?.is_empty() {
         return Ok(None);
     }
-    let wish = Wish { name: "first".into(), tenant: "default".into(), scopes: Vec::new(), expires_in_ms: None };
+    let wish =
+        NewKeyRequest { name: "first".into(), tenant: "default".into(), scopes: Vec::new(), expires_in_ms: None };
     let (key, secret) = make(wish)?;
     let record = RecordChange::Put {
         kind: FIRST.into(),

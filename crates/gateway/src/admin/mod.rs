@@ -212,7 +212,8 @@ async fn perform_core(context: &AdminContext<'_>, request: Request) -> Result<Va
             let of_products: Vec<&str> = context.products.iter().flat_map(|product| product.scopes()).collect();
             let named = policy_scopes.iter().map(String::as_str).chain(named_by(rules));
             check_known(&scopes, &of_products, named).map_err(|text| Fault::new(Kind::InvalidParams, text))?;
-            let (key, shown) = keys::create(engine, keys::Wish { name, tenant, scopes, expires_in_ms }).await?;
+            let (key, shown) =
+                keys::create(engine, keys::NewKeyRequest { name, tenant, scopes, expires_in_ms }).await?;
             context.key_changed("created", &key);
             Ok(shown)
         }
@@ -227,7 +228,7 @@ async fn perform_core(context: &AdminContext<'_>, request: Request) -> Result<Va
         }
         Request::TaskList { agent, tenant, state, limit } => {
             let state = state.and_then(State::from_code);
-            tasks::list(engine, tasks::Wanted { tenant, agent, state }, limit).await
+            tasks::list(engine, tasks::TaskFilter { tenant, agent, state }, limit).await
         }
         Request::TaskShow { id } => tasks::show(engine, context.products, &id).await,
         Request::TaskCancel { id } => {

@@ -1,6 +1,6 @@
 //! Tasks for operators: of every tenant, visibility and agent, under a task's own id or the one its caller chose.
 
-use crate::product::Products;
+use crate::product::ProductKinds;
 use engine::Engine;
 use model::ports::store::TaskQuery;
 use model::{Body, Fault, Kind, Seq, Shape, State, Task, TaskId};
@@ -12,13 +12,13 @@ const ROWS: u32 = 5_000;
 const NAMED: usize = 10;
 
 /// The tasks that an operator asks for.
-pub(super) struct Wanted {
+pub(super) struct TaskFilter {
     pub(super) tenant: Option<String>,
     pub(super) agent: Option<String>,
     pub(super) state: Option<State>,
 }
 
-impl Wanted {
+impl TaskFilter {
     fn query(&self) -> TaskQuery {
         TaskQuery {
             tenant: self.tenant.as_deref().map(Into::into),
@@ -36,7 +36,7 @@ fn unavailable(trouble: model::ports::store::StoreError) -> Fault {
 
 /// The newest `limit` tasks, and the number of all. The store counts tasks by state; by tenant or agent they are
 /// counted here, which reads every row.
-pub(super) async fn list(engine: &Engine, wanted: Wanted, limit: u32) -> Result<Value, Fault> {
+pub(super) async fn list(engine: &Engine, wanted: TaskFilter, limit: u32) -> Result<Value, Fault> {
     let counted = wanted.tenant.is_none() && wanted.agent.is_none();
     let (mut ids, mut found, mut query) = (Vec::new(), 0, wanted.query());
     loop {
@@ -91,7 +91,7 @@ pub(super) fn summary(task: &Task) -> Value {
     })
 }
 
-pub(super) async fn show(engine: &Engine, products: Products<'_>, id: &str) -> Result<Value, Fault> {
+pub(super) async fn show(engine: &Engine, products: ProductKinds<'_>, id: &str) -> Result<Value, Fault> {
     let id = named(engine, products, id).await?;
     let task = engine.task(id).await?.ok_or_else(|| Fault::task_not_found(id))?;
     let mut logs = engine.store().logs(vec![id]).await.map_err(unavailable)?;
@@ -108,7 +108,7 @@ pub(super) async fn show(engine: &Engine, products: Products<'_>, id: &str) -> R
 }
 
 /// The same as [`named`], also for the own id of a task that is gone.
-pub async fn own_id(engine: &Engine, products: Products<'_>, text: &str) -> Result<TaskId, Fault> {
+pub async fn own_id(engine: &Engine, products: ProductKinds<'_>, text: &str) -> Result<TaskId, Fault> {
     match text.parse() {
         Ok(id) => Ok(id),
         Err(_) => named(engine, products, text).await,
@@ -116,7 +116,7 @@ pub async fn own_id(engine: &Engine, products: Products<'_>, text: &str) -> Resu
 }
 
 /// The task of an id: its own, a product's form of it, or the one that a caller chose.
-pub(super) async fn named(engine: &Engine, products: Products<'_>, text: &str) -> Result<TaskId, Fault> {
+pub(super) async fn named(engine: &Engine, products: ProductKinds<'_>, text: &str) -> Result<TaskId, Fault> {
     let spelled = text.parse().ok().or_else(|| products.iter().find_map(|product| product.task_id(text)));
     if let Some(id) = spelled
         && engine.store().head(id).await.map_err(unavailable)?.is_some()

@@ -26,7 +26,7 @@ const MOST_AGE: Duration = Duration::from_secs(86_400);
 /// Time for which an expired set stays in use when it cannot be fetched.
 const STALE: Duration = Duration::from_secs(86_400);
 
-pub(crate) enum Source {
+pub(crate) enum JwksSource {
     Url(String),
     /// The issuer, whose OpenID configuration names the address.
     Discovery(String),
@@ -50,7 +50,7 @@ impl Times {
 }
 
 pub(crate) struct Jwks {
-    source: Source,
+    source: JwksSource,
     client: reqwest::Client,
     times: Times,
     set: ArcSwapOption<Set>,
@@ -73,12 +73,12 @@ struct Flight {
 }
 
 struct Set {
-    keys: Vec<Known>,
+    keys: Vec<SetKey>,
     fetched: Instant,
     good_for: Duration,
 }
 
-struct Known {
+struct SetKey {
     kid: Option<String>,
     /// The algorithms that the key can check: by its type and by its own `alg`.
     algorithms: Vec<Algorithm>,
@@ -102,8 +102,8 @@ pub(crate) fn discovery_url(issuer: &str) -> String {
 }
 
 impl Jwks {
-    pub(crate) fn new(source: Source, times: Times) -> Result<Arc<Jwks>, String> {
-        let (Source::Url(url) | Source::Discovery(url)) = &source;
+    pub(crate) fn new(source: JwksSource, times: Times) -> Result<Arc<Jwks>, String> {
+        let (JwksSource::Url(url) | JwksSource::Discovery(url)) = &source;
         web_address(url)?;
         let client = reqwest::Client::builder()
             .redirect(reqwest::redirect::Policy::none())
@@ -243,14 +243,14 @@ impl Jwks {
 
     fn name(&self) -> &str {
         match &self.source {
-            Source::Url(url) | Source::Discovery(url) => url,
+            JwksSource::Url(url) | JwksSource::Discovery(url) => url,
         }
     }
 
     async fn ask(&self) -> Result<Set, String> {
         let url = match &self.source {
-            Source::Url(url) => url.clone(),
-            Source::Discovery(issuer) => self.discover(issuer).await?,
+            JwksSource::Url(url) => url.clone(),
+            JwksSource::Discovery(issuer) => self.discover(issuer).await?,
         };
         let (body, good_for) = self.get(&url).await?;
         #[derive(Deserialize)]
@@ -315,7 +315,7 @@ impl Jwks {
 
 impl Set {
     fn candidates(self: &Arc<Self>, kid: Option<&str>, algorithm: Algorithm) -> Candidates {
-        let fits = |known: &Known| {
+        let fits = |known: &SetKey| {
             // A token without a key id is tried with every key of its algorithm.
             known.algorithms.contains(&algorithm) && kid.is_none_or(|kid| known.kid.as_deref() == Some(kid))
         };
@@ -325,7 +325,7 @@ impl Set {
 }
 
 /// A key of the set, if it can check signatures. Never a symmetric key: the set is public.
-fn usable(key: Value) -> Option<Known> {
+fn usable(key: Value) -> Option<SetKey> {
     let jwk: Jwk = serde_json::from_value(key).ok()?;
     if !matches!(jwk.common.public_key_use, None | Some(PublicKeyUse::Signature)) {
         return None;
@@ -345,7 +345,7 @@ fn usable(key: Value) -> Option<Known> {
     let algorithms = by_kind.iter().copied().filter(|one| said.is_none_or(|said| said == KeyAlgorithm::from(*one)));
     let algorithms: Vec<Algorithm> = algorithms.collect();
     let key = DecodingKey::from_jwk(&jwk).ok()?;
-    (!algorithms.is_empty()).then_some(Known { kid: jwk.common.key_id, algorithms, key })
+    (!algorithms.is_empty()).then_some(SetKey { kid: jwk.common.key_id, algorithms, key })
 }
 
 fn web_address(text: &str) -> Result<(), String> {

@@ -17,7 +17,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::bad_token;
-use super::jwks::{Jwks, Source, Times};
+use super::jwks::{Jwks, JwksSource, Times};
 use crate::settings;
 
 pub use jsonwebtoken::Algorithm;
@@ -253,8 +253,8 @@ impl Trusted {
             KeySource::Secret(secret) => {
                 (Keys::Secret(DecodingKey::from_secret(secret.as_bytes())), vec![Algorithm::HS256])
             }
-            KeySource::Jwks { url, algorithms } => set(Source::Url(url.clone()), algorithms)?,
-            KeySource::Discovery { algorithms } => set(Source::Discovery(issuer.issuer.clone()), algorithms)?,
+            KeySource::Jwks { url, algorithms } => set(JwksSource::Url(url.clone()), algorithms)?,
+            KeySource::Discovery { algorithms } => set(JwksSource::Discovery(issuer.issuer.clone()), algorithms)?,
         };
         let bare = issuer.issuer.split_once("://").map_or(&*issuer.issuer, |(_, bare)| bare);
         Ok(Trusted { prefix: format!("jwt:{bare}#"), facts: issuer.clone(), algorithms, keys })

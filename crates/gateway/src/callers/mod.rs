@@ -34,9 +34,9 @@ pub struct Callers {
 }
 
 /// By the hash of the secret: the time of a lookup reveals nothing about other secrets.
-type Keys = HashMap<[u8; 32], Known>;
+type Keys = HashMap<[u8; 32], KnownKey>;
 
-struct Known {
+struct KnownKey {
     hash: [u8; 32],
     caller: Arc<Caller>,
     /// The key's id, if an operator made it.
@@ -57,7 +57,7 @@ pub enum Source {
 }
 
 /// The credential in the headers.
-enum Shown<'h> {
+enum PresentedCredential<'h> {
     Caller(Arc<Caller>),
     Token(&'h str),
 }
@@ -79,7 +79,7 @@ impl Callers {
             let Key { name, tenant, scopes, expires_at, .. } = key;
             let caller = known_caller(tenant, name, scopes);
             let hash = hash(&key.secret);
-            (hash, Known { hash, caller, made: None, expires_at: *expires_at })
+            (hash, KnownKey { hash, caller, made: None, expires_at: *expires_at })
         });
         let tokens = if settings.issuers.is_empty() {
             None
@@ -111,7 +111,7 @@ impl Callers {
             return;
         }
         let caller = known_caller(&key.tenant, &key.name, &key.scopes);
-        let entry = Known { hash: key.hash, caller, made: Some(key.id.clone()), expires_at: key.expires_at };
+        let entry = KnownKey { hash: key.hash, caller, made: Some(key.id.clone()), expires_at: key.expires_at };
         known.insert(key.hash, entry);
     }
 
@@ -149,9 +149,9 @@ impl Callers {
     /// because its sender expects to be authenticated. Only a token may have to wait, for its issuer's keys.
     pub async fn identify(&self, headers: &HeaderMap) -> Result<Arc<Caller>, Fault> {
         match self.look(headers)? {
-            Shown::Caller(caller) => Ok(caller),
+            PresentedCredential::Caller(caller) => Ok(caller),
             // Boxed, so that the future of a request without a token stays small.
-            Shown::Token(token) => match &self.tokens {
+            PresentedCredential::Token(token) => match &self.tokens {
                 Some(tokens) => Box::pin(tokens.verify(token)).await,
                 None => Err(refused("the key is not known here")),
             },
@@ -177,22 +177,22 @@ impl Callers {
 
     /// The hashes of the valid keys that the config has under this name.
     pub fn config_keys(&self, tenant: &str, name: &str) -> Vec<[u8; 32]> {
-        let good = |known: &&Known| known.is_of(tenant, name) && matches!(known.shown(&known.hash), Some(Ok(_)));
+        let good = |known: &&KnownKey| known.is_of(tenant, name) && matches!(known.shown(&known.hash), Some(Ok(_)));
         self.keys.values().filter(good).map(|known| known.hash).collect()
     }
 
     /// Whether a valid key of any origin has this name.
     pub fn has_name(&self, tenant: &str, name: &str) -> bool {
-        let good = |known: &Known| known.is_of(tenant, name) && matches!(known.shown(&known.hash), Some(Ok(_)));
+        let good = |known: &KnownKey| known.is_of(tenant, name) && matches!(known.shown(&known.hash), Some(Ok(_)));
         self.keys.values().any(good) || self.made.read().values().any(good)
     }
 
-    fn look<'h>(&self, headers: &'h HeaderMap) -> Result<Shown<'h>, Fault> {
+    fn look<'h>(&self, headers: &'h HeaderMap) -> Result<PresentedCredential<'h>, Fault> {
         let key =
             || credentials::api_key(headers).map(|key| key.map_err(|_| refused("the X-Api-Key header is not text")));
         let secret = match Authorization::of(headers) {
             None => match key() {
-                None => return Ok(Shown::Caller(self.anonymous.clone())),
+                None => return Ok(PresentedCredential::Caller(self.anonymous.clone())),
                 Some(key) => key?,
             },
             Some(authorization) => {
@@ -201,7 +201,7 @@ impl Callers {
                     AuthScheme::Bearer => {
                         let secret = authorization.credentials.unwrap_or_default();
                         if self.tokens.is_some() && jwt::is_token(secret) {
-                            return Ok(Shown::Token(secret));
+                            return Ok(PresentedCredential::Token(secret));
                         }
                         secret
                     }
@@ -217,11 +217,11 @@ impl Callers {
             Some(known) => known.shown(&hash),
             None => self.made.read().get(&hash).and_then(|known| known.shown(&hash)),
         };
-        caller.unwrap_or_else(|| Err(refused("the key is not known here"))).map(Shown::Caller)
+        caller.unwrap_or_else(|| Err(refused("the key is not known here"))).map(PresentedCredential::Caller)
     }
 }
 
-impl Known {
+impl KnownKey {
     fn is_of(&self, tenant: &str, name: &str) -> bool {
         *self.caller.tenant == *tenant && *self.caller.name == *name
     }

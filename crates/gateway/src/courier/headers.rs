@@ -48,7 +48,7 @@ pub(super) fn signing_key<'a>(spec: &'a PushSpec, server: Option<&'a str>) -> Op
 }
 
 /// The facts of one delivery that its headers state.
-pub(super) struct Around<'a> {
+pub(super) struct DeliveryFacts<'a> {
     pub(super) spec: &'a PushSpec,
     pub(super) a2a_json: bool,
     pub(super) event: &'a str,
@@ -58,8 +58,8 @@ pub(super) struct Around<'a> {
     pub(super) jwt: Option<&'a str>,
 }
 
-pub(super) fn headers(around: &Around<'_>) -> Result<HeaderMap, InvalidHeaderValue> {
-    let Around { spec, a2a_json, event, id, timestamp, signature, jwt } = *around;
+pub(super) fn headers(around: &DeliveryFacts<'_>) -> Result<HeaderMap, InvalidHeaderValue> {
+    let DeliveryFacts { spec, a2a_json, event, id, timestamp, signature, jwt } = *around;
     let mut headers = HeaderMap::with_capacity(12);
     let kind = if a2a_json { "application/a2a+json" } else { "application/json" };
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));

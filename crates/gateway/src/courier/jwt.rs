@@ -42,7 +42,7 @@ struct Claims<'a> {
 }
 
 /// The facts that one token states.
-pub(super) struct About<'a> {
+pub(super) struct TokenFacts<'a> {
     /// The receiver: scheme, host and port.
     pub(super) endpoint: &'a str,
     pub(super) event: &'a str,
@@ -91,7 +91,7 @@ impl Signer {
         &self.jwks
     }
 
-    pub(super) fn token(&self, about: &About<'_>) -> Result<String, String> {
+    pub(super) fn token(&self, about: &TokenFacts<'_>) -> Result<String, String> {
         let claims = Claims {
             iss: &self.issuer,
             aud: about.endpoint,

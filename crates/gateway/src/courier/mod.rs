@@ -35,7 +35,7 @@ pub use web::outbound::{AllowedHost, HostResolver, OutboundPolicy, SystemResolve
 
 use crate::links::{Links, Terms};
 use crate::settings::Files;
-use headers::Around;
+use headers::DeliveryFacts;
 use web::body::in_json;
 
 /// File name of the encryption key in the data folder.
@@ -77,15 +77,15 @@ impl Default for Options {
 }
 
 /// Delivers webhooks by HTTP.
-pub struct HttpCourier(Arc<Desk>);
+pub struct HttpCourier(Arc<SenderState>);
 
-struct Desk {
+struct SenderState {
     store: Arc<dyn Store>,
     seal: Arc<Seal>,
     signer: Option<Signer>,
     policy: Arc<OutboundPolicy>,
     signing_secret: Option<String>,
-    post: post::Post,
+    post: post::TimedPost,
     product_wires: Vec<&'static dyn JsonWire>,
     links: Links,
     files: Option<(String, Files)>,
@@ -102,7 +102,7 @@ impl HttpCourier {
         let Options { policy, connect_ms, timeout_ms, signing_secret, resolver, product_wires, files } = options;
         let policy = Arc::new(policy);
         let (connect, whole) = (Duration::from_millis(connect_ms), Duration::from_millis(timeout_ms));
-        let post = post::Post::new(&policy, &resolver, connect, whole);
+        let post = post::TimedPost::new(&policy, &resolver, connect, whole);
         let post = post.map_err(|error| {
             KeyFault::new(format!(
                 "cannot make an HTTP client for webhooks: {error}; set push.enabled to false to go without"
@@ -110,7 +110,7 @@ impl HttpCourier {
         })?;
         let seal = seal.into();
         let links = Links::new(store.clone(), Some(seal.clone()));
-        Ok(HttpCourier(Arc::new(Desk {
+        Ok(HttpCourier(Arc::new(SenderState {
             store,
             seal,
             signer,
@@ -177,7 +177,7 @@ impl WebhookSender for HttpCourier {
     }
 }
 
-impl Desk {
+impl SenderState {
     /// The wire of this name.
     fn codec(&self, name: &str) -> Option<&'static dyn JsonWire> {
         dialects::wire(name).or_else(|| self.product_wires.iter().copied().find(|wire| wire.name() == name))
@@ -209,7 +209,7 @@ impl Desk {
         let id = format!("{event}.{}", headers::header_safe(&letter.config));
         let timestamp = jiff::Timestamp::now().as_second();
         let key = headers::signing_key(spec, self.signing_secret.as_deref());
-        let mut reading = sign::Reading::new(key, &id, timestamp, self.signer.is_some());
+        let mut reading = sign::BodyHasher::new(key, &id, timestamp, self.signer.is_some());
         let body = self.settle(letter, body).await.map_err(failed)?;
         for segment in &body.segments {
             reading.take(&self.load(&letter.tenant, segment).await.map_err(failed)?);
@@ -219,12 +219,13 @@ impl Desk {
             Some(signer) => {
                 let task = spec.shown.as_deref().map_or_else(|| letter.id.task.to_string(), str::to_owned);
                 let body_sha256 = read.sha256.as_deref().unwrap_or_default();
-                let about = jwt::About { endpoint: &endpoint, event: &event, task: &task, body_sha256, at: timestamp };
+                let about =
+                    jwt::TokenFacts { endpoint: &endpoint, event: &event, task: &task, body_sha256, at: timestamp };
                 Some(signer.token(&about).map_err(|error| failed(format!("no token could be made: {error}")))?)
             }
             None => None,
         };
-        let around = Around {
+        let around = DeliveryFacts {
             spec,
             a2a_json: wire.json_facts().a2a_json,
             event: &event,

@@ -21,20 +21,20 @@ const BODY_MOST: usize = 16 << 10;
 const BODY_TIME: Duration = Duration::from_millis(200);
 
 /// Posts with a time limit.
-pub(super) struct Post {
+pub(super) struct TimedPost {
     clients: OutboundClients,
     connect: Duration,
     whole: Duration,
 }
 
-impl Post {
+impl TimedPost {
     pub(super) fn new(
         policy: &Arc<OutboundPolicy>,
         resolver: &Arc<dyn HostResolver>,
         connect: Duration,
         whole: Duration,
-    ) -> reqwest::Result<Post> {
-        Ok(Post { clients: OutboundClients::new(policy, resolver, connect)?, connect, whole })
+    ) -> reqwest::Result<TimedPost> {
+        Ok(TimedPost { clients: OutboundClients::new(policy, resolver, connect)?, connect, whole })
     }
 
     pub(super) async fn send(&self, endpoint: &str, url: Url, headers: HeaderMap, body: Body) -> WebhookOutcome {

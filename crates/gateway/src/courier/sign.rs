@@ -9,14 +9,14 @@ use base64::engine::general_purpose::STANDARD;
 const PREFIX: &str = "whsec_";
 
 /// Hashes and measures a body before it is sent, piece by piece.
-pub(super) struct Reading {
+pub(super) struct BodyHasher {
     hmac: Option<hmac::Context>,
     digest: Option<digest::Context>,
     len: u64,
 }
 
-/// The result of a [`Reading`].
-pub(super) struct Read {
+/// The result of a [`BodyHasher`].
+pub(super) struct BodyHashes {
     /// `v1,<base64>`, if there is a key.
     pub(super) signature: Option<String>,
     /// Hash of the body alone, in hex.
@@ -24,14 +24,14 @@ pub(super) struct Read {
     pub(super) len: u64,
 }
 
-impl Reading {
-    pub(super) fn new(key: Option<&str>, id: &str, timestamp: i64, digested: bool) -> Reading {
+impl BodyHasher {
+    pub(super) fn new(key: Option<&str>, id: &str, timestamp: i64, digested: bool) -> BodyHasher {
         let hmac = key.map(|key| {
             let mut context = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, &secret(key)));
             context.update(format!("{id}.{timestamp}.").as_bytes());
             context
         });
-        Reading { hmac, digest: digested.then(|| digest::Context::new(&digest::SHA256)), len: 0 }
+        BodyHasher { hmac, digest: digested.then(|| digest::Context::new(&digest::SHA256)), len: 0 }
     }
 
     pub(super) fn take(&mut self, piece: &[u8]) {
@@ -44,8 +44,8 @@ impl Reading {
         self.len += piece.len() as u64;
     }
 
-    pub(super) fn finish(self) -> Read {
-        Read {
+    pub(super) fn finish(self) -> BodyHashes {
+        BodyHashes {
             signature: self.hmac.map(|hmac| format!("v1,{}", STANDARD.encode(hmac.sign()))),
             sha256: self.digest.map(|digest| hex(digest.finish().as_ref())),
             len: self.len,
@@ -66,8 +66,8 @@ fn hex(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    fn read(key: Option<&str>, pieces: &[&str]) -> Read {
-        let mut reading = Reading::new(key, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, true);
+    fn read(key: Option<&str>, pieces: &[&str]) -> BodyHashes {
+        let mut reading = BodyHasher::new(key, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, true);
         pieces.iter().for_each(|piece| reading.take(piece.as_bytes()));
         reading.finish()
     }

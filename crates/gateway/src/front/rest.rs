@@ -38,14 +38,14 @@ pub(crate) async fn answer(
         }
     };
     let mut operation = Operation::Unknown;
-    match call(Asking { server, mounted, head, below, wire }, body, log, &mut operation).await {
+    match call(RestRequest { server, mounted, head, below, wire }, body, log, &mut operation).await {
         Ok(response) => response,
         Err(fault) => self::fault(&fault, head, log, wire, operation),
     }
 }
 
 /// A request before its caller is identified.
-struct Asking<'a> {
+struct RestRequest<'a> {
     server: &'a Arc<Server>,
     mounted: &'a Mounted,
     head: &'a request::Parts,
@@ -54,12 +54,12 @@ struct Asking<'a> {
 }
 
 async fn call(
-    asking: Asking<'_>,
+    asking: RestRequest<'_>,
     body: Incoming,
     log: &mut RequestLog,
     operation: &mut Operation,
 ) -> Result<Response, Fault> {
-    let Asking { server, mounted, head, below, wire } = asking;
+    let RestRequest { server, mounted, head, below, wire } = asking;
     let limits = server.engine.limits();
     log.dialect = wire.name();
     let unstated = server.settings.strict_version && stated_version(head)?.is_none();

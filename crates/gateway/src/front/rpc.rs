@@ -115,11 +115,11 @@ pub async fn answer_to(
     log: &mut RequestLog,
 ) -> Response {
     let wire = decide::by_version(version.as_ref().ok().copied().flatten());
-    let mut attempt = Attempt { server, mounted, head, request, by, wire, operation: Operation::Unknown };
+    let mut attempt = JsonRpcCall { server, mounted, head, request, by, wire, operation: Operation::Unknown };
     match attempt.call(version, log).await {
         Ok(response) => response,
         Err(fault) => {
-            let Attempt { wire, operation, .. } = attempt;
+            let JsonRpcCall { wire, operation, .. } = attempt;
             if wire.json_facts().refuses_in_stream && operation.is_stream() && fault.kind != Kind::Unauthenticated {
                 log.fault(&fault);
                 log.dialect = wire.name();
@@ -131,7 +131,7 @@ pub async fn answer_to(
 }
 
 /// A request in progress. The facts that are known when it fails decide the form of its error.
-struct Attempt<'a> {
+struct JsonRpcCall<'a> {
     server: &'a Arc<Server>,
     mounted: &'a Mounted,
     head: &'a request::Parts,
@@ -141,7 +141,7 @@ struct Attempt<'a> {
     operation: Operation,
 }
 
-impl Attempt<'_> {
+impl JsonRpcCall<'_> {
     async fn call(
         &mut self,
         version: Result<Option<(u32, u32)>, Fault>,

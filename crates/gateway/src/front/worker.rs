@@ -102,9 +102,9 @@ fn is_guarded(settings: &Settings) -> bool {
 /// Queues of agents that are no longer served, for as long as they have turns: a turn of a removed agent runs to its
 /// end, so its worker must still be able to report.
 #[derive(Clone, Default)]
-pub(crate) struct Leaving(Arc<Mutex<Vec<Left>>>);
+pub(crate) struct Leaving(Arc<Mutex<Vec<RetiredQueue>>>);
 
-type Left = (Arc<str>, Weak<dyn WorkerQueue>);
+type RetiredQueue = (Arc<str>, Weak<dyn WorkerQueue>);
 
 impl Leaving {
     fn desk(&self, agent: &str) -> Option<Arc<dyn WorkerQueue>> {
@@ -219,7 +219,7 @@ async fn route(
     web::headers::check_media_type(&head.headers)
         .map_err(|fault| Error::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, fault.message))?;
     let body = intake::read(server, head, body, None, Gate::Open, log).await?;
-    let said = Said::read(&body, server.engine.limits().json_depth)?;
+    let said = WorkerRequest::read(&body, server.engine.limits().json_depth)?;
     if let (Some("turns"), Some(turn), Some(what), _) = asked {
         let turn: TurnId = turn.parse().map_err(|_| Error::from(ReportError::Unknown))?;
         let lease = said.text("lease")?.or_else(|| given(text(&head.headers, &X_LEASE)));
@@ -345,13 +345,13 @@ fn name(said: Option<&str>) -> Result<String, Error> {
 }
 
 /// A worker's request: nothing, an object, or a list of events.
-struct Said<'a> {
+struct WorkerRequest<'a> {
     text: &'a str,
     members: HashMap<Cow<'a, str>, &'a RawValue>,
 }
 
-impl<'a> Said<'a> {
-    fn read(body: &'a [u8], depth: usize) -> Result<Said<'a>, Error> {
+impl<'a> WorkerRequest<'a> {
+    fn read(body: &'a [u8], depth: usize) -> Result<WorkerRequest<'a>, Error> {
         let text = if body.trim_ascii().is_empty() { "" } else { scan::scan(body, depth)? };
         let text = text.trim();
         let members = match text.as_bytes().first() {
@@ -359,7 +359,7 @@ impl<'a> Said<'a> {
             Some(b'{') => serde_json::from_str(text).map_err(|error| Error::unreadable(error.to_string()))?,
             Some(_) => return Err(Error::unreadable("send an object")),
         };
-        Ok(Said { text, members })
+        Ok(WorkerRequest { text, members })
     }
 
     fn read_member<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, Error> {

@@ -28,7 +28,7 @@ const WRITE_EVERY: Duration = Duration::from_secs(5);
 
 /// The configured limits.
 #[derive(Clone, Debug, Default)]
-pub struct Limits {
+pub struct ThrottleLimits {
     pub per_caller: Option<RateLimit>,
     pub per_ip: Option<RateLimit>,
     pub per_tenant: Option<RateLimit>,
@@ -41,7 +41,7 @@ pub struct Limits {
     pub quota_file: Option<PathBuf>,
 }
 
-impl Limits {
+impl ThrottleLimits {
     fn is_any(&self) -> bool {
         let rates = self.per_caller.is_some() || self.per_ip.is_some() || self.per_tenant.is_some();
         rates || self.streams_per_caller.is_some() || self.waiting_per_caller.is_some() || self.daily_calls.is_some()
@@ -49,16 +49,16 @@ impl Limits {
 }
 
 /// A rate, and the state of its limiter.
-type Rated = (RateLimit, Arc<Limiter>);
+type RateLimiter = (RateLimit, Arc<Limiter>);
 /// The limit, and the permits that are taken.
-type Places = (u32, Arc<ConcurrencyLimit>);
+type PermitPool = (u32, Arc<ConcurrencyLimit>);
 
 pub struct Throttle {
-    per_caller: Option<Rated>,
-    per_ip: Option<Rated>,
-    per_tenant: Option<Rated>,
-    streams: Option<Places>,
-    waiting: Option<Places>,
+    per_caller: Option<RateLimiter>,
+    per_ip: Option<RateLimiter>,
+    per_tenant: Option<RateLimiter>,
+    streams: Option<PermitPool>,
+    waiting: Option<PermitPool>,
     daily: Option<quota::Quota>,
     /// Random for each process, so that a caller cannot choose a name that collides with another's.
     hasher: RandomState,
@@ -67,13 +67,13 @@ pub struct Throttle {
 
 impl Throttle {
     /// None where nothing is limited. Use that `before` counted against the same limit stays counted.
-    pub(crate) fn new(limits: &Limits, refusals: RateLimited, before: Option<&Throttle>) -> Option<Throttle> {
-        let rated = |rate: Option<RateLimit>, before: Option<&Rated>| {
+    pub(crate) fn new(limits: &ThrottleLimits, refusals: RateLimited, before: Option<&Throttle>) -> Option<Throttle> {
+        let rated = |rate: Option<RateLimit>, before: Option<&RateLimiter>| {
             let rate = rate?;
             let known = before.filter(|(known, _)| *known == rate).map(|(_, limiter)| limiter.clone());
             Some((rate, known.unwrap_or_else(|| Arc::new(Limiter::new(rate)))))
         };
-        let places = |most: Option<u32>, before: Option<&Places>| {
+        let places = |most: Option<u32>, before: Option<&PermitPool>| {
             most.map(|most| (most, before.map(|(_, seats)| seats.clone()).unwrap_or_default()))
         };
         let daily = |most: u64| match before.and_then(|before| before.daily.as_ref()) {
@@ -115,7 +115,7 @@ impl Throttle {
         }
         if let Some(quota) = &self.daily {
             let now = jiff::Timestamp::now().as_second();
-            quota.take(&quota::Who::new(caller, address), now).map_err(|wait| {
+            quota.take(&quota::QuotaKey::new(caller, address), now).map_err(|wait| {
                 self.count("daily_calls");
                 let message = "you have made all the calls of today; go on tomorrow (UTC), or ask for more";
                 Fault::new(Kind::RateLimited, message).retry_after(seconds(wait))
@@ -136,7 +136,7 @@ impl Throttle {
 
     fn seat(
         &self,
-        places: &Option<Places>,
+        places: &Option<PermitPool>,
         limit: &'static str,
         caller: &Caller,
         address: IpAddr,
