@@ -1,8 +1,8 @@
-//! The accept loop: connections, their timeouts, their end.
+//! The accept loop, and the timeouts of connections.
 //!
-//! `axum::serve` and hyper's own protocol sniffing wait for ever on a silent or half-sent connection; here every wait has
-//! an end. Nagle is off (it delays every small SSE frame by 40 ms), the backlog is large (128 loses connects under load).
-//! Buffers and windows bound the bytes that a connection holds before the server reads them or the caller takes them;
+//! `axum::serve` and hyper's own protocol sniffing wait without limit on a silent or half-sent connection; here every
+//! wait has a limit. Nagle's algorithm is off (it delays every small SSE frame by 40 ms), the backlog is large (128
+//! loses connects under load). Buffers and windows bound the bytes that a connection holds in either direction;
 //! [`crate::connections`] bounds the number of connections.
 
 use std::convert::Infallible;
@@ -22,13 +22,13 @@ use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::connections::{Connections, Entrance, RESERVE_LASTS};
+use crate::connections::{ConnectionSlot, Connections, RESERVE_LASTS};
 use crate::linger::{BodyUnread, LingeringStream, UnreadFlag};
 use crate::service::{self, Coverage};
-use crate::tls::{self, Tls};
+use crate::tls::{self, ReloadingTls};
 use crate::{Server, Serving};
 
-/// HTTP/1 reads so much ahead of a body that is not asked for, and buffers so much of an answer.
+/// HTTP/1 reads at most so much of a body ahead, and buffers at most so much of an answer.
 const BUFFER: usize = 64 << 10;
 /// The same for HTTP/2: of one stream, and of all streams of a connection.
 const STREAM_WINDOW: u32 = 128 << 10;
@@ -47,10 +47,10 @@ pub fn bind(address: SocketAddr, backlog: i32) -> io::Result<TcpListener> {
     TcpListener::from_std(socket.into())
 }
 
-/// Serves until `shutdown`, then lets connections finish what they are at.
+/// Serves until `shutdown`, then lets connections finish their requests.
 pub struct Accept {
     pub serving: Arc<Serving>,
-    /// No more connections, no more requests.
+    /// Ends the loop: no more connections, no more requests.
     pub shutdown: CancellationToken,
     pub connections: TaskTracker,
 }
@@ -73,10 +73,10 @@ impl Accept {
                     let (serving, shutdown) = (self.serving.clone(), self.shutdown.clone());
                     self.connections.spawn(async move {
                         match &counted {
-                            Entrance::Served { .. } => {
+                            ConnectionSlot::Served { .. } => {
                                 serve(serving, stream, peer, Coverage::Everything, shutdown).await;
                             }
-                            Entrance::Spare(spare) => {
+                            ConnectionSlot::Spare(spare) => {
                                 let served = serve(serving, stream, peer, Coverage::HealthOnly, shutdown);
                                 // A connection that was answered has ended by then.
                                 tokio::select! {
@@ -88,7 +88,7 @@ impl Accept {
                         drop(counted);
                     });
                 }
-                // Out of file descriptors, or the caller is gone already: neither ends the server.
+                // No file descriptor is left, or the caller has closed the connection: neither ends the server.
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be accepted");
                     tokio::time::sleep(Duration::from_millis(20)).await;
@@ -98,9 +98,9 @@ impl Accept {
     }
 }
 
-/// What callers say and hear, in plain or under TLS.
-trait Wire: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
-impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Wire for T {}
+/// The byte stream of a connection, plain or under TLS.
+trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> ByteStream for T {}
 
 async fn serve(
     serving: Arc<Serving>,
@@ -134,7 +134,7 @@ async fn serve(
             converse(serving, stream, false, header, ServedPeer { address: peer, coverage }, shutdown).await;
         }
         Ok(Ok((stream, true))) => {
-            // The beginning has been read, and is always the same.
+            // The preface has been read; its bytes are always the same.
             let (reading, writing) = tokio::io::split(stream);
             let whole = tokio::io::join(HTTP2_PREFACE.as_slice().chain(reading), writing);
             converse(serving, whole, true, header, ServedPeer { address: peer, coverage }, shutdown).await;
@@ -144,8 +144,8 @@ async fn serve(
     }
 }
 
-/// The handshake, and for HTTP/2 its first words, too: nothing after it would end a wait for them.
-async fn shake_hands(tls: &Tls, stream: TcpStream) -> io::Result<(TlsStream<TcpStream>, bool)> {
+/// The TLS handshake, with the preface of HTTP/2: no later timeout would cover the wait for it.
+async fn shake_hands(tls: &ReloadingTls, stream: TcpStream) -> io::Result<(TlsStream<TcpStream>, bool)> {
     let mut stream = tls.acceptor.accept(stream).await?;
     let http2 = stream.get_ref().1.alpn_protocol() == Some(tls::H2);
     if http2 {
@@ -158,7 +158,7 @@ async fn shake_hands(tls: &Tls, stream: TcpStream) -> io::Result<(TlsStream<TcpS
     Ok((stream, http2))
 }
 
-/// The other end of a connection, and what the connection is good for.
+/// The other end of a connection, and the requests that the connection is served.
 #[derive(Clone, Copy)]
 struct ServedPeer {
     address: SocketAddr,
@@ -167,7 +167,7 @@ struct ServedPeer {
 
 async fn converse(
     serving: Arc<Serving>,
-    stream: impl Wire,
+    stream: impl ByteStream,
     http2: bool,
     header: Duration,
     peer: ServedPeer,
@@ -221,7 +221,7 @@ fn note(ended: Result<(), hyper::Error>, peer: SocketAddr) {
     }
 }
 
-/// Looks at the first bytes without taking them. Only a caller that begins like HTTP/2 is waited for longer.
+/// Peeks at the first bytes without consuming them. Waits for more only while they match the preface of HTTP/2.
 async fn is_http2(stream: &TcpStream) -> io::Result<bool> {
     let mut start = [0; HTTP2_PREFACE.len()];
     loop {

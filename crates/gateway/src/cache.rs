@@ -1,5 +1,5 @@
-//! Settled tasks, encoded. A settled task never changes, so its encoding is good until it is purged; the cache is bounded
-//! by bytes and filled by reading, so that a server that only writes keeps nothing.
+//! Encoded settled tasks. A settled task never changes, so its encoding is valid until it is purged. The cache is
+//! bounded by bytes and filled by reads, so a server that only writes caches nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,9 +10,9 @@ use quick_cache::sync;
 
 pub struct Cache {
     entries: Option<sync::Cache<(TaskId, u16), Arc<Entry>, Weight>>,
-    /// A task older than this has been removed, or is about to be.
+    /// An older task has been removed, or is about to be.
     retention_ms: i64,
-    /// How often something was forgotten: what was read before is not kept after.
+    /// Number of removals: an encoding that was read before a removal is not cached after it.
     forgotten: AtomicU64,
     product_slots: Vec<u16>,
 }
@@ -39,7 +39,7 @@ impl Cache {
         Cache { entries, retention_ms, forgotten: AtomicU64::new(0), product_slots }
     }
 
-    /// The encoding, if it is there and may be seen from this place.
+    /// The encoding, if it is cached and visible in this scope.
     pub(crate) fn get(&self, task: TaskId, slot: u16, place: &CallScope) -> Option<Bytes> {
         let entry = self.entries.as_ref()?.get(&(task, slot))?;
         if jiff::Timestamp::now().as_millisecond().saturating_sub(entry.settled_at.0) >= self.retention_ms {
@@ -48,12 +48,12 @@ impl Cache {
         place.reads.iter().any(|view| entry.views.contains(view)).then(|| entry.body.clone())
     }
 
-    /// To be asked before the store is, for [`Cache::put`].
+    /// The number for [`Cache::put`], to be read before the store is.
     pub(crate) fn forgotten(&self) -> u64 {
         self.forgotten.load(Ordering::Acquire)
     }
 
-    /// Keeps an encoding that was read after `forgotten`, unless something was removed since: it may have been this one.
+    /// Caches an encoding that was read after `forgotten`, unless a task was removed since: it may have been this one.
     pub(crate) fn put(&self, task: &model::Task, slot: u16, body: &Bytes, forgotten: u64) {
         if self.forgotten() != forgotten {
             return;
@@ -65,14 +65,14 @@ impl Cache {
                 (task.id, slot),
                 Arc::new(Entry { views: task.views.clone(), settled_at: task.status.at, body: body.clone() }),
             );
-            // Whoever forgets counts first and removes then: one of the two sees the other.
+            // A removal increments the number before it removes the entry, so one of the two sees the other.
             if self.forgotten() != forgotten {
                 entries.remove(&(task.id, slot));
             }
         }
     }
 
-    /// Anything may have been removed.
+    /// Empties the cache: any task may have been removed.
     pub(crate) fn clear(&self) {
         self.forgotten.fetch_add(1, Ordering::AcqRel);
         if let Some(entries) = &self.entries {

@@ -1,6 +1,6 @@
-//! The capabilities of an agent, as its card states them: streams and push configs. A call that needs one that the agent
-//! does not have is refused here, for every front and dialect. [`crate::Server::permits`] asks, after the credential and the
-//! policy and before a task is looked up, so that the refusal tells nothing about tasks.
+//! The capabilities of an agent, as its card states them: streams and push configs. A call that needs a missing one is
+//! refused here, for every front and dialect. [`crate::Server::permits`] checks this after the credential and the
+//! policy and before a task is looked up, so that the refusal reveals nothing about tasks.
 
 use model::ports::agent::Profile;
 use model::{Call, Fault, Kind};
@@ -8,12 +8,13 @@ use model::{Call, Fault, Kind};
 use crate::Server;
 
 impl Server {
-    /// Whether an agent's tasks can have push configs: the agent has them, and the server delivers.
+    /// Whether an agent's tasks can have push configs: the agent supports them, and the server delivers.
     pub fn offers_push(&self, profile: &Profile) -> bool {
         profile.push && self.engine.has_push()
     }
 
-    /// Refuses a call that needs a capability the agent does not have. A send without a push config and a read need none.
+    /// Refuses a call that needs a capability the agent does not have. Reads, and sends without a push config, need
+    /// none.
     pub(crate) fn supports(&self, agent: &str, call: &Call) -> Result<(), Fault> {
         let (streams, pushes) = (streams(call), pushes(call));
         if !streams && !pushes {

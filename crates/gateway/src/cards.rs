@@ -1,4 +1,4 @@
-//! Agent cards: made per public address, kept, and served with validators so that readers may cache them.
+//! Agent cards: made per public address, cached, and served with validators for caches of readers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,19 +22,19 @@ use crate::{Server, Settings};
 use web::body::{Response, ResponseBody};
 use web::client_address::{FORWARDED_HOST, FORWARDED_PROTO};
 
-/// Addresses a server is reached under are few; a caller who makes up hosts does not fill the memory.
+/// A server has few public addresses; the bound keeps callers with invented hosts from filling the memory.
 const KEPT: usize = 256;
 
 pub struct Cards {
     /// By agent and public address.
-    made: Mutex<HashMap<Key, Arc<Made>>>,
+    made: Mutex<HashMap<Key, Arc<CachedCard>>>,
     since: jiff::Timestamp,
     public_url: Option<String>,
 }
 
 type Key = (Arc<str>, String);
 
-struct Made {
+struct CachedCard {
     bytes: Bytes,
     etag: HeaderValue,
 }
@@ -45,19 +45,20 @@ impl Cards {
         Cards { made: Mutex::default(), since: jiff::Timestamp::now(), public_url }
     }
 
-    /// What cards say has changed: they are made anew.
+    /// Drops all cards, because their content has changed.
     pub(crate) fn forget(&self) {
         self.made.lock().clear();
     }
 
-    /// Where the caller reached us: as configured, as a trusted proxy says, or as the caller says.
+    /// The base of the address that the caller used: as configured, as a trusted proxy states, or as the request
+    /// states.
     pub fn base_url(&self, settings: &Settings, head: &request::Parts) -> String {
         let headers = &head.headers;
         if let Some(url) = &self.public_url {
             return url.clone();
         }
         let (proto, host) = forwarded(headers);
-        // HTTP/2 has the host in the request line, as it were.
+        // HTTP/2 has the host in the request target.
         let said = header(headers, HOST).or_else(|| head.uri.authority().map(|authority| authority.as_str()));
         let host = host.or(said).filter(|host| is_authority(host)).map(str::to_owned);
         let host = host.unwrap_or_else(|| settings.listen.to_string());
@@ -74,7 +75,7 @@ fn is_authority(host: &str) -> bool {
     !host.is_empty() && host.len() <= 255 && host.parse::<http::uri::Authority>().is_ok() && !host.contains('@')
 }
 
-/// The scheme and host that a trusted proxy saw: `service` has removed what anybody else says of them.
+/// The scheme and host that a trusted proxy stated; `service` has removed the headers of other senders.
 fn forwarded(headers: &HeaderMap) -> (Option<&'static str>, Option<&str>) {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
     let proto = match text(FORWARDED_PROTO) {
@@ -85,14 +86,15 @@ fn forwarded(headers: &HeaderMap) -> (Option<&'static str>, Option<&str>) {
     (proto, text(FORWARDED_HOST))
 }
 
-/// A document that tells the address it was asked at: copies may be kept for a while, one for each address.
+/// Headers of a document that depends on the address of the request: it may be cached for a while, one copy for each
+/// address.
 pub fn cacheable(headers: &mut HeaderMap) {
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=300"));
     headers.insert(VARY, HeaderValue::from_static("host, forwarded, x-forwarded-host, x-forwarded-proto"));
 }
 
 impl Server {
-    /// `None` for an agent that is gone.
+    /// `None` for a retired agent.
     pub(crate) fn public_card(&self, mounted: &Mounted, head: &request::Parts) -> Option<Response> {
         if mounted.retired {
             return None;
@@ -115,7 +117,7 @@ impl Server {
                 let digest = Sha256::digest(&bytes);
                 let tag: String = digest[..12].iter().map(|b| format!("{b:02x}")).collect();
                 let etag = HeaderValue::from_str(&format!("\"{tag}\"")).unwrap_or(HeaderValue::from_static("\"card\""));
-                let made = Arc::new(Made { bytes, etag });
+                let made = Arc::new(CachedCard { bytes, etag });
                 let mut kept = self.cards.made.lock();
                 if kept.len() >= KEPT {
                     kept.clear();
@@ -147,7 +149,7 @@ impl Server {
         Some(response)
     }
 
-    /// The card for a caller we know, in its dialect: with the skills it may use.
+    /// The card for an authenticated caller, in its dialect, with the skills it may use.
     pub(crate) fn extended_card(
         &self,
         mounted: &Mounted,
@@ -159,7 +161,7 @@ impl Server {
         self.card_bytes(mounted, Some(caller), &base, |facts| wire.card(facts))
     }
 
-    /// Whether there is an extended card: where nobody can be known, there is nobody to show it to.
+    /// Whether there is an extended card: only where callers can authenticate.
     pub(crate) fn has_extended_card(&self, mounted: &Mounted) -> bool {
         let can_be_known = match mounted.door {
             Door::Required => true,
@@ -181,12 +183,12 @@ impl Server {
         self.callers.required() || self.callers.has_any() || of_product()
     }
 
-    /// Whether the policy lets callers without a credential do something with this agent, though one is required.
+    /// Whether the policy allows callers without a credential some call at this agent, though one is required.
     pub fn opens(&self, agent: &str) -> bool {
         self.policy.as_ref().is_some_and(|policy| policy.opens(agent))
     }
 
-    /// What is enforced at a mount, as its card tells it.
+    /// The authentication of a mount, as its card states it.
     fn auth(&self, mounted: &Mounted) -> Option<CardAuth> {
         if !self.has_extended_card(mounted) {
             return None;
@@ -194,7 +196,7 @@ impl Server {
         let tokens = self.callers.tokens();
         Some(CardAuth {
             required: self.requires(mounted) && !self.opens(&mounted.agent),
-            // A key can be made at any time where one is required and nothing else is taken.
+            // Where a credential is required and no token is accepted, a key can be made at any time.
             keys: self.callers.has_keys() || tokens.is_none(),
             tokens: tokens.is_some(),
             discovery: tokens.map(|tokens| tokens.discovery_urls().collect()).unwrap_or_default(),
@@ -230,7 +232,7 @@ impl Server {
         facts.extended = self.has_extended_card(mounted);
         facts.push = self.offers_push(profile);
         if required && self.opens(agent) {
-            // Some of it is open to everybody: each skill says whether it is.
+            // Some skills need no credential: each skill states whether it does.
             let nobody = Caller { tenant: mounted.tenant_of(self.callers.anonymous()), ..Caller::anonymous() };
             let guarded = card::skill_ids(profile).filter(|skill| !may(&nobody, skill));
             facts.guarded = guarded.map(str::to_owned).collect();

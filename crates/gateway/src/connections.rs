@@ -1,9 +1,9 @@
-//! How many connections there are: in all, and from one address.
+//! Limits of connections: in all, and from one address.
 //!
-//! A connection beyond either number is not left in the backlog, where a health check would wait behind it. It is taken
-//! into a small reserve, is answered one request, and closed: a question about the server's health gets its answer,
-//! anything else a refusal in the words of its protocol. The reserve is bounded, too: a new connection takes the place of
-//! the oldest, so that silent ones cannot hold it.
+//! A connection above either limit is not left in the backlog, where a health check would wait behind it. It goes into
+//! a small reserve, gets an answer to one request, and is closed: a health check is answered, any other request is
+//! refused in the form of its protocol. The reserve is bounded, too: a new connection replaces the oldest, so that
+//! silent ones cannot occupy it.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
@@ -19,9 +19,9 @@ use crate::Settings;
 use web::client_address::network_of;
 use web::concurrency::{ConcurrencyLimit, ConcurrencyPermit};
 
-/// Connections of the reserve.
+/// Connections in the reserve.
 const RESERVE: usize = 64;
-/// How long one of them lasts at most.
+/// Longest lifetime of one of them.
 pub(crate) const RESERVE_LASTS: Duration = Duration::from_secs(5);
 
 pub(crate) struct Connections {
@@ -32,13 +32,13 @@ pub(crate) struct Connections {
 }
 
 /// A connection that was counted, until it is dropped.
-pub(crate) enum Entrance {
+pub(crate) enum ConnectionSlot {
     Served {
         _one: OwnedSemaphorePermit,
         _of_address: Option<ConcurrencyPermit>,
     },
-    /// One too many: it is served until it is replaced.
-    Spare(Spare),
+    /// Above the limit: served until it is replaced.
+    Spare(ReserveConnection),
 }
 
 impl Connections {
@@ -51,25 +51,25 @@ impl Connections {
         }
     }
 
-    /// Counts one more from this address. Proxies that are trusted bring the connections of many callers, and have no bound
-    /// but the one of all.
-    pub(crate) fn count(&self, address: IpAddr, settings: &Settings) -> Entrance {
+    /// Counts one more from this address. Trusted proxies carry the connections of many callers, so only the limit of
+    /// all connections applies to them.
+    pub(crate) fn count(&self, address: IpAddr, settings: &Settings) -> ConnectionSlot {
         let address = address.to_canonical();
         let Ok(one) = self.all.clone().try_acquire_owned() else {
-            return Entrance::Spare(Reserve::enter(&self.reserve));
+            return ConnectionSlot::Spare(Reserve::enter(&self.reserve));
         };
         if settings.trusted_proxies.iter().any(|network| network.contains(address)) {
-            return Entrance::Served { _one: one, _of_address: None };
+            return ConnectionSlot::Served { _one: one, _of_address: None };
         }
         let key = self.hasher.hash_one(network_of(address));
         match ConcurrencyLimit::take(&self.by_address, key, settings.connections_per_address) {
-            Some(seat) => Entrance::Served { _one: one, _of_address: Some(seat) },
-            None => Entrance::Spare(Reserve::enter(&self.reserve)),
+            Some(seat) => ConnectionSlot::Served { _one: one, _of_address: Some(seat) },
+            None => ConnectionSlot::Spare(Reserve::enter(&self.reserve)),
         }
     }
 }
 
-/// The connections beyond the bounds, the oldest first.
+/// The connections above the limit, the oldest first.
 #[derive(Default)]
 struct Reserve(Mutex<Entries>);
 
@@ -79,15 +79,15 @@ struct Entries {
     open: VecDeque<(u64, CancellationToken)>,
 }
 
-pub(crate) struct Spare {
+pub(crate) struct ReserveConnection {
     reserve: Arc<Reserve>,
     number: u64,
-    /// Another connection has taken its place.
+    /// Cancelled when another connection replaces it.
     pub(crate) replaced: CancellationToken,
 }
 
 impl Reserve {
-    fn enter(reserve: &Arc<Reserve>) -> Spare {
+    fn enter(reserve: &Arc<Reserve>) -> ReserveConnection {
         let mut entries = reserve.0.lock();
         let (number, replaced) = (entries.next, CancellationToken::new());
         entries.next += 1;
@@ -97,11 +97,11 @@ impl Reserve {
             oldest.cancel();
         }
         entries.open.push_back((number, replaced.clone()));
-        Spare { reserve: reserve.clone(), number, replaced }
+        ReserveConnection { reserve: reserve.clone(), number, replaced }
     }
 }
 
-impl Drop for Spare {
+impl Drop for ReserveConnection {
     fn drop(&mut self) {
         self.reserve.0.lock().open.retain(|(number, _)| *number != self.number);
     }
@@ -115,8 +115,8 @@ mod tests {
         text.parse().unwrap()
     }
 
-    fn is_served(counted: &Entrance) -> bool {
-        matches!(counted, Entrance::Served { .. })
+    fn is_served(counted: &ConnectionSlot) -> bool {
+        matches!(counted, ConnectionSlot::Served { .. })
     }
 
     #[test]
@@ -153,7 +153,9 @@ mod tests {
         let connections = Connections::new(&settings);
         let mut spares = VecDeque::new();
         for _ in 0..RESERVE + 2 {
-            let Entrance::Spare(spare) = connections.count(address("192.0.2.1"), &settings) else { panic!("no room") };
+            let ConnectionSlot::Spare(spare) = connections.count(address("192.0.2.1"), &settings) else {
+                panic!("no room")
+            };
             spares.push_back(spare);
         }
         let replaced = spares.iter().filter(|spare| spare.replaced.is_cancelled()).count();

@@ -1,12 +1,12 @@
-//! Bodies of requests: how much of one is read, for whom, and how much all of them hold together.
+//! Request bodies: their limits of size, time and memory.
 //!
-//! A body of up to [`STRANGER_BYTES`] is read for every caller, so that a refusal can name the request's id. More of one is
-//! read only for a caller whom the headers show to be let in at the address ([`Gate`]), and only while all bodies together
-//! fit their budget: what does not fit is refused at once with 503 and `Retry-After`. Bytes count as they arrive, so that
-//! a length that is only announced holds nothing, and until the request is answered. What arrives slowly has
-//! `timeouts.body_ms`, and less while the budget is pressed.
+//! Up to [`STRANGER_BYTES`] of a body are read for every caller, so that a refusal can name the request's id. The rest
+//! is read only for a caller that the headers admit at the address ([`Gate`]), and only while all bodies together fit
+//! their budget; otherwise the request is refused at once with 503 and `Retry-After`. Bytes are counted as they arrive,
+//! so that an announced length reserves nothing, and until the request is answered. A slow body has `timeouts.body_ms`,
+//! and less while the budget is pressed.
 //!
-//! A body that is at hand when it is asked for, and small, costs none of this.
+//! A small body that has arrived when it is read costs none of this.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,32 +25,32 @@ use crate::Server;
 use crate::front::Gate;
 use web::request_log::{BodyShare, RequestLog};
 
-/// Read for every caller.
+/// Bytes that are read for every caller.
 pub const STRANGER_BYTES: usize = 16 << 10;
-/// A large body must have arrived within this while the budget is pressed.
+/// Time limit of a large body while the budget is pressed.
 const PRESSED: Duration = Duration::from_secs(10);
-/// How often a body that waits looks whether it is.
+/// Time between checks of the budget while a body is awaited.
 const LOOK: Duration = Duration::from_secs(1);
-/// The rest of a refused body is read and dropped before the answer, for so long and so many bytes, or until its sender
-/// pauses: many clients read nothing before they have written everything. What is left then is for [`crate::linger`].
+/// The rest of a refused body is read and dropped before the answer, up to these limits of time and bytes, or until its
+/// sender pauses: many clients write everything before they read. [`crate::linger`] handles the remainder.
 const DISCARD: Duration = Duration::from_secs(5);
 const DISCARD_BYTES: usize = 64 << 20;
 const PAUSE: Duration = Duration::from_millis(250);
-/// When a caller may try again.
+/// Seconds after which a caller may retry.
 const RETRY_AFTER_S: u32 = 2;
 
 /// The memory that bodies in flight share.
 #[derive(Clone)]
 pub struct Intake {
-    /// The first bytes of bodies that are waited for.
+    /// The first bytes of bodies that are awaited.
     small: Arc<MemoryBudget>,
     /// Everything beyond [`STRANGER_BYTES`] of each.
     large: Arc<MemoryBudget>,
 }
 
 impl Intake {
-    /// A quarter is for small bodies, so that large ones never leave them without room. The largest body allowed always
-    /// fits the rest.
+    /// A quarter is for small bodies, so that large ones cannot use up all memory. The largest allowed body always fits
+    /// into the rest.
     pub(crate) fn new(bytes: usize, largest: usize) -> Intake {
         let small = (bytes / 4).max(STRANGER_BYTES);
         let large = (bytes - bytes / 4).max(largest);
@@ -73,7 +73,7 @@ fn grow(share: &mut Option<MemoryShare>, budget: &Arc<MemoryBudget>, bytes: usiz
     Err(Fault::new(Kind::Unavailable, message).retry_after(RETRY_AFTER_S))
 }
 
-/// Reads a whole body within the limits of size, time and memory. `limit` is the address's own, where it has one.
+/// Reads a whole body within the limits of size, time and memory. `limit` is that of the address, if it has one.
 pub async fn read(
     server: &Arc<Server>,
     head: &request::Parts,
@@ -94,7 +94,7 @@ pub async fn read(
         },
         other => other,
     };
-    // Boxed, so that other requests do not carry its weight.
+    // Boxed, so that the futures of other requests stay small.
     Box::pin(async move {
         let reading = BodyReader {
             server,
@@ -124,15 +124,15 @@ struct BodyReader<'a> {
     server: &'a Arc<Server>,
     head: &'a request::Parts,
     body: Incoming,
-    /// Read already, and not yet looked at.
+    /// A frame that was read, and is not yet processed.
     ahead: Option<Polled>,
     limit: usize,
     announced: Option<u64>,
-    /// The first piece, which is mostly all there is.
+    /// The first piece, which is mostly the whole body.
     first: Bytes,
     joined: Option<BytesMut>,
     held: BodyShare,
-    /// When it first had to be waited for.
+    /// The time of the first wait.
     waits_since: Option<Instant>,
 }
 
@@ -189,7 +189,7 @@ impl BodyReader<'_> {
             Some(joined) => joined.extend_from_slice(&data),
             None if self.first.is_empty() => self.first = data,
             None => {
-                // What is announced may never come: pages that are not written to are not taken from anybody.
+                // Reserving the announced length is cheap: untouched pages use no memory.
                 let announced = self.announced.unwrap_or(0) as usize;
                 let mut joined = BytesMut::with_capacity(announced.max(self.first.len() + data.len()));
                 joined.extend_from_slice(&self.first);
@@ -200,7 +200,7 @@ impl BodyReader<'_> {
         }
     }
 
-    /// The next frame; most are here already, and only a slow one needs a timer and a share.
+    /// The next frame. Most have arrived already; only a late one needs a timer and a share of the budget.
     async fn next(&mut self) -> Result<Option<Frame<Bytes>>, Fault> {
         let frame = match self.ahead.take().or_else(|| self.body.frame().now_or_never()) {
             Some(frame) => frame,
@@ -231,8 +231,8 @@ impl BodyReader<'_> {
         }
     }
 
-    /// Reads the rest of a refused body and keeps nothing of it; tells whether it came to the end. Not where HTTP/2 ends
-    /// one stream without its connection, nor for a sender that asks first whether to send at all.
+    /// Reads and drops the rest of a refused body; returns whether it reached the end. Not for HTTP/2, where a stream
+    /// ends without its connection, nor for a sender with `Expect`, which has not sent the body yet.
     async fn discard(&mut self) -> bool {
         (self.ahead, self.first, self.joined, self.held) = (None, Bytes::new(), None, BodyShare::default());
         if self.body.is_end_stream() {

@@ -1,22 +1,24 @@
-//! Rialto over HTTP: mounts, fronts, callers, cards and operations.
+//! The gateway: A2A over HTTP, with mounts, fronts, credentials, cards and status pages.
 //!
-//! A request's way: `accept` (connection, timeouts) → `service` (size, log line, CORS) → `mount` (what the path means) →
-//! `front` (envelope, dialect, caller, call) → the engine → `front` again (encode, frame). The wires themselves are in the
-//! crate `dialects`; what a call does is in the crate `engine`.
+//! A request passes `accept` (connection, timeouts), `service` (size, log line, CORS), `mount` (the meaning of the
+//! path), `front` (envelope, dialect, caller, call), the engine, and `front` again (encoding, framing). The wires are
+//! in the crate `dialects`; the effect of a call is in the crate `engine`.
 //!
-//! A [`Server`] never changes: a request sees one from its first to its last byte. Other settings are another server, which
-//! [`Serving`] puts in its place.
+//! A [`Server`] is immutable, and a request uses one from its first to its last byte. Other settings make another
+//! server, and [`Serving`] replaces the old one with it.
 //!
-//! * One owner: at an address that products share, `front::rpc::answer` decides once whose a request is. A product's
-//!   front that leaves a method to the generations calls `rpc::answer_to`, which decides nothing.
-//! * One call: a decoded call becomes an `EffectiveCall` before anything is checked. Only there `Last-Event-ID` is read.
-//! * One permission: `Server::permits` (or `allows`, where a front has checked scopes) is asked before a task is looked
-//!   up.
-//! * Bodies: `intake` reads the rest of a refused request within bounds before the answer; `linger` reads what is left
-//!   after the writing side is closed. A connection that is closed with unread bytes is reset, and a client that writes
-//!   first would lose the answer.
+//! * One owner: at an address that products share, `front::rpc::answer` decides once which product or agent a request
+//!   is for. A product's front that leaves a method to the generations calls `rpc::answer_to`, which decides nothing.
+//! * One call: a decoded call becomes an `EffectiveCall` before anything is checked. Only that conversion reads
+//!   `Last-Event-ID`.
+//! * One permission: `Server::permits` (or `allows`, where a front has checked scopes) is called before a task is
+//!   looked up.
+//! * Bodies: `intake` reads the rest of a refused request within bounds before the answer; `linger` reads the remaining
+//!   bytes after the writing side is closed. A connection that is closed with unread bytes is reset, and a client that
+//!   writes its whole request first would lose the answer.
 //! * Panics: `service` answers 500 for a request, `web::body` ends a stream, the engine fails a turn; the hook of
-//!   [`panics`] logs and counts them. A stack overflow cannot be caught, so depth is bounded where input decides it.
+//!   [`panics`] logs and counts them. A stack overflow cannot be caught, so recursion depth is bounded wherever it
+//!   depends on input.
 
 pub mod accept;
 pub mod admin;
@@ -56,18 +58,18 @@ pub use serving::Serving;
 pub use settings::Settings;
 pub use web::request_log as log;
 
-/// Everything a request may need, as the settings have it.
+/// The state that requests use, built from one version of the settings.
 pub struct Server {
     pub engine: Engine,
     pub settings: Settings,
     pub mounts: mount::Mounts,
     pub callers: callers::Callers,
-    /// None where everything may be done.
+    /// None where every call is allowed.
     pub(crate) policy: Option<Policy>,
     pub scopes: scopes::Scopes,
     /// None where nothing is limited.
     pub throttle: Option<throttle::Throttle>,
-    pub(crate) tls: Option<Arc<tls::Tls>>,
+    pub(crate) tls: Option<Arc<tls::ReloadingTls>>,
     pub cards: cards::Cards,
     pub cache: Arc<cache::Cache>,
     pub metrics: Arc<metrics::Metrics>,
@@ -77,7 +79,7 @@ pub struct Server {
     pub(crate) intake: intake::Intake,
     /// The same for large answers that are not sent yet.
     pub answers: Arc<MemoryBudget>,
-    /// Where workers finish what they have of agents that are gone.
+    /// Worker queues of agents that are no longer served.
     pub(crate) leaving: front::worker::Leaving,
 }
 
@@ -91,7 +93,7 @@ impl Server {
             callers: callers::Callers::new(&settings, None)?,
             policy: policy_of(&settings)?,
             scopes: scopes::Scopes::new(&settings)?,
-            tls: settings.tls.as_ref().map(tls::Tls::load).transpose()?.map(Arc::new),
+            tls: settings.tls.as_ref().map(tls::ReloadingTls::load).transpose()?.map(Arc::new),
             cards: cards::Cards::new(&settings),
             cache: Arc::new(cache::Cache::new(
                 settings.cache_bytes,
@@ -110,9 +112,9 @@ impl Server {
         }))
     }
 
-    /// The server with other settings that takes this one's place: it keeps what callers have used up of their limits, the
-    /// keys that operators made, those of issuers, and everything that was counted. What cannot change while it runs stays
-    /// as it is; agents that are gone leave their tasks to be read.
+    /// The server with other settings that replaces this one. It keeps the used parts of limits, the keys that
+    /// operators made, the keys fetched from issuers, and all counters. Settings that cannot change at run time keep
+    /// their values; tasks of removed agents stay readable.
     pub(crate) fn next(&self, settings: Settings) -> Result<Server, settings::Error> {
         let settings = settings.in_place_of(&self.settings);
         Ok(Server {
@@ -155,9 +157,9 @@ impl Server {
         self.policy.as_ref()
     }
 
-    /// Whether a caller may make a call at an agent, in a tenant: by the scopes of its credential, by the policy, and, where
-    /// the agent is a system, by what the policy denies at the agents it works with; and whether the agent has the
-    /// capability that the call needs. Every front asks this before it looks a task up.
+    /// Whether a caller may make a call at an agent, in a tenant. Checks the scopes of the credential, the policy, the
+    /// rules that deny the call at agents that a system works with, and the capability that the call needs. Every front
+    /// calls this before it looks up a task.
     pub fn permits(
         &self,
         caller: &Caller,
@@ -170,7 +172,7 @@ impl Server {
         self.allows(caller, tenant, agent, call, required)
     }
 
-    /// The same without the scopes.
+    /// The same checks without the scopes.
     pub fn allows(&self, caller: &Caller, tenant: &str, agent: &str, call: &Call, required: bool) -> Result<(), Fault> {
         self.complies(caller, tenant, agent, call, required)?;
         self.supports(agent, call)

@@ -1,9 +1,9 @@
 //! The end of a connection whose last request was answered before its body was read.
 //!
-//! A socket that is closed while bytes wait in it, or still arrive, is reset, and a reset takes the answer away from a
-//! client that writes its whole request before it reads. So the writing side is closed first, and what arrives is read and
-//! dropped until the client closes its side, pauses, or has had its time. [`crate::intake`] does most of this before the
-//! answer; what it does not read is left to here.
+//! A socket that is closed with unread or arriving bytes is reset, and after a reset a client that writes its whole
+//! request before it reads loses the answer. So the writing side is closed first, and arriving bytes are read and
+//! dropped until the client closes its side, pauses, or exceeds the limits. [`crate::intake`] does most of this before
+//! the answer; this module handles the rest.
 
 use std::io;
 use std::pin::Pin;
@@ -15,11 +15,11 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
-/// A closed connection is read for so long at most,
+/// Longest time that a closed connection is read.
 const LINGER: Duration = Duration::from_secs(5);
-/// so long after the last bytes of its client,
+/// Longest pause of its client.
 const PAUSE: Duration = Duration::from_secs(1);
-/// and so many bytes at most.
+/// Most bytes that are read.
 const LINGER_BYTES: usize = 64 << 20;
 const BUFFER: usize = 16 << 10;
 
@@ -30,7 +30,7 @@ pub(crate) struct BodyUnread;
 /// Whether a connection has answered a request without reading its body.
 pub(crate) type UnreadFlag = Arc<AtomicBool>;
 
-/// A connection that is closed as above once its flag is set, and as usual otherwise.
+/// A connection that lingers at its end if its flag is set.
 pub(crate) struct LingeringStream<S> {
     inner: S,
     unread: UnreadFlag,
@@ -72,7 +72,7 @@ impl Linger {
                 return Poll::Ready(Ok(()));
             }
             let mut space = ReadBuf::new(&mut self.buffer);
-            // A client that breaks the connection has what it wanted.
+            // An error means that the client has closed the connection.
             if ready!(Pin::new(&mut *inner).poll_read(cx, &mut space)).is_err() {
                 return Poll::Ready(Ok(()));
             }
@@ -133,7 +133,7 @@ mod tests {
         (LingeringStream::new(server, Arc::new(AtomicBool::new(unread))), client)
     }
 
-    /// Closes the server's side while the client writes, and tells how many bytes were taken from it.
+    /// Closes the server's side while the client writes, and returns the number of bytes that were read.
     async fn written(unread: bool, pieces: usize) -> usize {
         let (mut server, mut client) = pair(unread);
         let closing = async move {

@@ -1,7 +1,7 @@
-//! Large files by their address: signed, good for a while, made when an answer is written and kept nowhere.
+//! Signed addresses of large files: valid for a limited time, made when an answer is written, and not stored.
 //!
-//! What is signed is all that the address says, and with a key that every process on the store shares: whoever made an
-//! address, any of them knows it. It needs no credential, so that a file can be handed to any program that fetches.
+//! The signature covers every part of the address. All processes on the store share the key, so each accepts the
+//! addresses of the others. An address needs no credential, so that a file can be handed to any program that fetches.
 
 use std::sync::Arc;
 
@@ -19,13 +19,13 @@ use tokio::sync::OnceCell;
 use crate::settings::Files;
 use web::file_response::percent;
 
-/// Keys that a server made for itself, the same for every process on the store.
+/// Record kind of the keys that a server made for itself, shared by all processes on the store. Stored.
 const KIND: &str = "server/secret";
 const NAME: &str = "files";
-/// Addresses of one minute expire together, so that a task that is read twice looks the same.
+/// Addresses made in the same minute expire together, so that a task that is read twice looks the same.
 const STEP_S: i64 = 60;
 
-/// Makes addresses, and knows its own.
+/// Makes signed addresses, and verifies them.
 #[derive(Clone)]
 pub struct Links {
     store: Arc<dyn Store>,
@@ -33,33 +33,33 @@ pub struct Links {
     key: Arc<OnceCell<hmac::Key>>,
 }
 
-/// What an answer is written under.
+/// The inputs of the addresses in one answer.
 #[derive(Clone, Debug)]
 pub struct Terms {
-    /// Where callers reach us, without a slash at the end.
+    /// The server's public address, without a slash at the end.
     pub(crate) base: String,
     pub(crate) tenant: Arc<str>,
     pub(crate) files: Files,
 }
 
-/// What an address says, and somebody with the key said it.
+/// The verified content of an address.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Claim {
+pub struct SignedLink {
     pub(crate) tenant: String,
     pub(crate) hash: [u8; 32],
     pub(crate) name: Option<String>,
     pub(crate) media_type: Option<String>,
 }
 
-/// Why an address is none of ours.
+/// The reason why an address is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bad {
+pub enum LinkError {
     Signature,
     Expired,
 }
 
 impl Links {
-    /// The key of addresses is kept in the store, sealed where there is a sealer.
+    /// The key of addresses is in the store, encrypted if there is a sealer.
     pub fn new(store: Arc<dyn Store>, sealer: Option<Arc<dyn Sealer>>) -> Links {
         Links { store, sealer, key: Arc::default() }
     }
@@ -72,13 +72,13 @@ impl Links {
         made.await
     }
 
-    /// A keyed hash: whoever reads the store and has not this key cannot try texts against it. `what` says what it is for.
+    /// A keyed hash: a reader of the store without this key cannot test guesses against it. `what` names the purpose.
     pub async fn tag(&self, what: &[u8], text: &[u8]) -> Result<[u8; 32], Fault> {
         let signed = hmac::sign(self.key().await?, &[what, &[0], text].concat());
         <[u8; 32]>::try_from(signed.as_ref()).map_err(|_| Fault::internal("a tag has 32 bytes"))
     }
 
-    /// What was encoded, with its large files by their addresses.
+    /// Replaces large files in an encoded answer by their addresses.
     pub(crate) async fn settle(&self, encoded: Encoded, terms: &Terms) -> Result<Encoded, Fault> {
         let Some(most) = terms.files.inline_max_bytes else { return Ok(encoded.settled(|_| None)) };
         if encoded.files().all(|file| file.blob.len <= most) {
@@ -90,8 +90,8 @@ impl Links {
         Ok(encoded.settled(|file| (file.blob.len > most).then(|| address(key, terms, file, expires))))
     }
 
-    /// What the address of this path, below `/files/`, and query says.
-    pub(crate) async fn read(&self, path: &str, query: &str) -> Result<Result<Claim, Bad>, Fault> {
+    /// Verifies the address with this path, below `/files/`, and query.
+    pub(crate) async fn read(&self, path: &str, query: &str) -> Result<Result<SignedLink, LinkError>, Fault> {
         let key = self.key().await?;
         Ok(read(key, path, query, now()))
     }
@@ -103,13 +103,13 @@ fn now() -> i64 {
 
 fn address(key: &hmac::Key, terms: &Terms, file: &LargeFile, expires: i64) -> String {
     let hash = hex(&file.blob.hash);
-    // An empty name is none.
+    // An empty name counts as no name.
     let parts = [&*hash, &*terms.tenant, file.name.as_deref().unwrap_or(""), file.media_type.as_deref().unwrap_or("")];
     let signature = hmac::sign(key, &message(parts, expires));
     format!("{}/files/{hash}?{}", terms.base, query_of(parts, expires, signature.as_ref()))
 }
 
-/// The one way in which the query of an address is written.
+/// Writes the query of an address in its only valid form.
 fn query_of([_, tenant, name, media_type]: [&str; 4], expires: i64, signature: &[u8]) -> String {
     let mut query = format!("tenant={}", percent(tenant));
     for (member, text) in [("name", name), ("type", media_type)] {
@@ -121,7 +121,7 @@ fn query_of([_, tenant, name, media_type]: [&str; 4], expires: i64, signature: &
     query
 }
 
-/// What is signed: no two addresses have the same.
+/// The signed bytes: different addresses have different ones.
 fn message(parts: [&str; 4], expires: i64) -> Vec<u8> {
     let mut message = b"rialto file 1".to_vec();
     for part in parts {
@@ -132,30 +132,30 @@ fn message(parts: [&str; 4], expires: i64) -> Vec<u8> {
     message
 }
 
-fn read(key: &hmac::Key, path: &str, query_text: &str, now: i64) -> Result<Claim, Bad> {
+fn read(key: &hmac::Key, path: &str, query_text: &str, now: i64) -> Result<SignedLink, LinkError> {
     let said = |name| query::value(query_text, name).ok().flatten().map(|text| text.into_owned());
-    let hash = unhex(path).ok_or(Bad::Signature)?;
+    let hash = unhex(path).ok_or(LinkError::Signature)?;
     let (tenant, name, media_type) = (said("tenant").unwrap_or_default(), said("name"), said("type"));
-    let expires: i64 = said("expires").and_then(|text| text.parse().ok()).ok_or(Bad::Signature)?;
-    let signature = said("signature").and_then(|text| URL_SAFE_NO_PAD.decode(text).ok()).ok_or(Bad::Signature)?;
+    let expires: i64 = said("expires").and_then(|text| text.parse().ok()).ok_or(LinkError::Signature)?;
+    let signature = said("signature").and_then(|text| URL_SAFE_NO_PAD.decode(text).ok()).ok_or(LinkError::Signature)?;
     let parts = [path, &tenant, name.as_deref().unwrap_or_default(), media_type.as_deref().unwrap_or_default()];
-    // An address has one spelling: whoever keeps a list of addresses, to end or to count them, sees each once.
+    // An address has one spelling, so that lists of addresses (for revocation or counts) have each once.
     if query_of(parts, expires, &signature) != query_text {
-        return Err(Bad::Signature);
+        return Err(LinkError::Signature);
     }
-    // In a time that tells nothing about where they differ.
-    hmac::verify(key, &message(parts, expires), &signature).map_err(|_| Bad::Signature)?;
+    // Compared in constant time.
+    hmac::verify(key, &message(parts, expires), &signature).map_err(|_| LinkError::Signature)?;
     if expires <= now {
-        return Err(Bad::Expired);
+        return Err(LinkError::Expired);
     }
-    Ok(Claim { tenant, hash, name, media_type })
+    Ok(SignedLink { tenant, hash, name, media_type })
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// In small letters only: a file has one address.
+/// Lower case only: a file has one address.
 pub fn unhex(text: &str) -> Option<[u8; 32]> {
     if text.len() != 64 || !text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
         return None;
@@ -164,7 +164,7 @@ pub fn unhex(text: &str) -> Option<[u8; 32]> {
     bytes.collect::<Option<Vec<u8>>>()?.try_into().ok()
 }
 
-/// Made by the process that needs it first, and the same from then on.
+/// Made by the first process that needs it; the same from then on.
 async fn own_key(store: &dyn Store, sealer: Option<&dyn Sealer>) -> Result<[u8; 32], Fault> {
     let place = SecretPlace { kind: KIND, key: NAME, lists: Vec::new() };
     let draw = || {
@@ -236,7 +236,7 @@ mod tests {
         let claim = other.read(path, query).await.unwrap().unwrap();
         assert_eq!(
             claim,
-            Claim {
+            SignedLink {
                 tenant: "a b".into(),
                 hash: [0xab; 32],
                 name: Some("ü&=.pdf".into()),
@@ -244,7 +244,11 @@ mod tests {
             }
         );
         let stranger = links(&Arc::new(stores::memory::MemoryStore::new())).await;
-        assert_eq!(stranger.read(path, query).await.unwrap(), Err(Bad::Signature), "another store has another key");
+        assert_eq!(
+            stranger.read(path, query).await.unwrap(),
+            Err(LinkError::Signature),
+            "another store has another key"
+        );
         for (from, to) in [
             ("tenant=a%20b", "tenant=b"),
             ("name=", "name=x"),
@@ -256,9 +260,9 @@ mod tests {
         ] {
             assert!(query.contains(from), "{query}");
             let changed = query.replacen(from, to, 1);
-            assert_eq!(other.read(path, &changed).await.unwrap(), Err(Bad::Signature), "{changed}");
+            assert_eq!(other.read(path, &changed).await.unwrap(), Err(LinkError::Signature), "{changed}");
         }
-        // The same said otherwise: what no address of ours looks like.
+        // Other spellings of the same content are refused.
         let (before, signature) = query.rsplit_once("signature=").unwrap();
         let last = signature.chars().last().unwrap();
         let sibling = if last == 'A' { 'B' } else { char::from(last as u8 - 1) };
@@ -281,10 +285,10 @@ mod tests {
             swapped,
         ] {
             assert_ne!(other_spelling, query);
-            assert_eq!(other.read(path, &other_spelling).await.unwrap(), Err(Bad::Signature), "{other_spelling}");
+            assert_eq!(other.read(path, &other_spelling).await.unwrap(), Err(LinkError::Signature), "{other_spelling}");
         }
         for path in [path.replacen('a', "b", 1), path.to_uppercase(), path[1..].to_owned(), String::new()] {
-            assert_eq!(other.read(&path, query).await.unwrap(), Err(Bad::Signature), "{path}");
+            assert_eq!(other.read(&path, query).await.unwrap(), Err(LinkError::Signature), "{path}");
         }
     }
 
@@ -319,7 +323,7 @@ mod tests {
         assert_eq!(read(key, &hash, &query, 0).unwrap().name, None);
         for more in ["t&name=&", "t&type=&", "t&name=&type=&"] {
             let spelled = query.replacen("t&", more, 1);
-            assert_eq!(read(key, &hash, &spelled, 0), Err(Bad::Signature), "{spelled}");
+            assert_eq!(read(key, &hash, &spelled, 0), Err(LinkError::Signature), "{spelled}");
         }
     }
 
@@ -333,7 +337,7 @@ mod tests {
         let key = links.key().await.unwrap();
         assert!(expires > now() + 59 && expires <= now() + 121, "{expires}");
         assert!(read(key, path, query_text, expires - 1).is_ok());
-        assert_eq!(read(key, path, query_text, expires), Err(Bad::Expired));
+        assert_eq!(read(key, path, query_text, expires), Err(LinkError::Expired));
     }
 
     #[tokio::test]

@@ -1,4 +1,5 @@
-//! What `/metrics` shows, in Prometheus' text form. Never a task's id as a label: labels are few.
+//! The metrics at `/metrics`, in the text format of Prometheus. Task ids are never labels: the number of label values
+//! stays small.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -34,7 +35,7 @@ pub struct Metrics {
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Request {
     operation: &'static str,
-    outcome: Outcome,
+    outcome: RequestOutcome,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -47,7 +48,7 @@ struct Limit {
     limit: &'static str,
 }
 
-/// Calls refused because somebody had had enough of something.
+/// Calls refused by a limit.
 #[derive(Clone, Default)]
 pub struct RateLimited(Family<Limit, Counter>);
 
@@ -58,16 +59,16 @@ impl RateLimited {
 }
 
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq, EncodeLabelValue)]
-pub enum Outcome {
+pub enum RequestOutcome {
     Ok,
     Fault,
 }
 
 pub(crate) type Number = Gauge<u64, AtomicU64>;
-/// A name, its help, and where the number is in a reading.
+/// A name, its help text, and the function that reads the number.
 type Row<T> = (&'static str, &'static str, fn(&T) -> u64);
 
-/// Counts of the engine since the start: they only grow, and their names end in `_total`.
+/// Counters of the engine since the start; their names end in `_total`.
 const COUNTS: &[Row<Figures>] = &[
     ("tasks_opened", "tasks opened since the start", |f| f.tasks_opened),
     ("turns_started", "turns started since the start", |f| f.turns_started),
@@ -80,7 +81,7 @@ const COUNTS: &[Row<Figures>] = &[
     ("push_dead", "push configs given up since the start", |f| f.push_dead),
 ];
 
-/// What the engine has at the moment.
+/// Gauges of the engine.
 const FIGURES: &[Row<Figures>] = &[
     ("turns_running", "turns at work", |f| f.turns_running),
     ("tasks_live", "tasks held in memory", |f| f.tasks_live),
@@ -93,7 +94,7 @@ const FIGURES: &[Row<Figures>] = &[
     ("push_breakers_open", "endpoints that are left alone for now", |f| f.breakers_open),
 ];
 
-/// What is read off the store.
+/// Gauges of the store.
 const HEALTH: &[Row<Health>] = &[
     ("store_wal_bytes", "size of the write-ahead log", |h| h.wal_bytes),
     ("store_tasks", "tasks kept", |h| h.tasks),
@@ -148,7 +149,7 @@ impl Metrics {
         }
     }
 
-    pub(crate) fn count(&self, operation: &'static str, outcome: Outcome, micros: u64) {
+    pub(crate) fn count(&self, operation: &'static str, outcome: RequestOutcome, micros: u64) {
         self.requests.get_or_create(&Request { operation, outcome }).inc();
         self.seconds.get_or_create(&Operation { operation }).observe(micros as f64 / 1e6);
     }

@@ -15,15 +15,16 @@ use crate::settings::{self, Door, Mount};
 /// Names an agent cannot have: they are routes.
 pub const RESERVED: [&str; 3] = ["tasks", "v1", "extendedAgentCard"];
 pub const CARD: &str = "/.well-known/agent-card.json";
-/// Where readers before 0.3 look for the card, and where 0.2 asks for the extended one.
+/// Path of the card for readers before 0.3.
 pub const OLD_CARD: &str = "/.well-known/agent.json";
+/// Path of the extended card for 0.2.
 const OLD_EXTENDED_CARD: &str = "/agent/authenticatedExtendedCard";
 
 pub struct Mounts {
     agents: HashMap<Arc<str>, Mounted>,
     order: Vec<Arc<str>>,
     default: Arc<str>,
-    /// In the order in which they are asked.
+    /// In the order in which they are offered an address.
     products: Vec<Arc<dyn ProductService>>,
     ids: HashMap<Uuid, Arc<str>>,
 }
@@ -32,18 +33,20 @@ pub struct Mounts {
 pub struct Mounted {
     pub agent: Arc<str>,
     pub door: Door,
-    /// A product closes the agent to callers without a credential at every address, as soon as any credential exists
-    /// ([`crate::Server::requires`]), and `mounts` says nothing else. The text tells where the product's credentials are taken.
+    /// Set where a product requires a credential for the agent at every address as soon as any credential exists
+    /// ([`crate::Server::requires`]), and `mounts` has no rule for it. The text names the address that accepts the
+    /// product's credentials.
     pub bearer: Option<String>,
-    /// Not served any more: its tasks can be read, and nothing else is there.
+    /// No longer served: only its tasks can be read.
     pub retired: bool,
-    /// The tenant of all its tasks, where there is but one.
+    /// The tenant of all its tasks, if it is fixed.
     pub tenant: Option<Arc<str>>,
-    /// Checks messages before a task exists, where a product guards the agent.
+    /// Checks messages before a task exists, if a product guards the agent.
     pub(crate) send_guard: Option<Arc<dyn SendGuard>>,
     visibility: Visibility,
     parties: Vec<Arc<str>>,
-    /// The places of a caller without a credential, one for each dialect: by far the commonest, made once.
+    /// The scopes of a caller without a credential, one for each dialect. This is by far the commonest case, so they
+    /// are made once.
     anonymous: Vec<Arc<CallScope>>,
 }
 
@@ -78,7 +81,7 @@ impl Mounted {
         CallScope::new(caller, self.agent.clone(), wire.name().into(), self.visibility, &self.parties)
     }
 
-    /// A place here as a caller sees it, in a dialect that is no wire.
+    /// The scope of a caller here, in a dialect that is no wire.
     pub fn place_in(&self, caller: Caller, dialect: &str) -> CallScope {
         CallScope::new(caller, self.agent.clone(), dialect.into(), self.visibility, &self.parties)
     }
@@ -87,7 +90,7 @@ impl Mounted {
         self.visibility
     }
 
-    /// The tenant a caller is in here, unless it names another.
+    /// The tenant of a caller here, unless the request names another.
     pub fn tenant_of(&self, caller: &Caller) -> Arc<str> {
         self.tenant.as_ref().unwrap_or(&caller.tenant).clone()
     }
@@ -104,27 +107,27 @@ impl Mounted {
     }
 }
 
-/// Where a request goes.
+/// The endpoint that a path leads to.
 pub enum Target<'a> {
     Health,
     Ready,
     Metrics,
     Agents,
     Index,
-    /// The public keys that tokens on deliveries are checked with.
+    /// The public keys for tokens on deliveries.
     Jwks,
     Card(&'a Mounted),
-    /// The extended card, as 0.2 asks for it.
+    /// The extended card, at the path of 0.2.
     OldExtendedCard(&'a Mounted),
     /// JSON-RPC by POST.
     Rpc(&'a Mounted),
-    /// HTTP+JSON: what follows the agent's base, with its leading slash.
+    /// HTTP+JSON: the rest of the path after the agent's base, with its leading slash.
     Rest(&'a Mounted, &'a str),
     /// An address of a product.
     Product(Box<dyn ProductEndpoint + 'a>),
-    /// A file by its address: what follows `/files/`.
+    /// A file by its address: the rest of the path after `/files/`.
     File(&'a str),
-    /// An agent's name, and what follows it: for its workers.
+    /// The endpoint of an agent's workers: the agent's name, and the rest of the path.
     Workers(&'a str, &'a str),
     Unknown,
 }
@@ -200,7 +203,7 @@ impl Mounts {
         is_id.then_some(name)
     }
 
-    /// An agent by its name, also one that is gone.
+    /// An agent by its name, also one that is no longer served.
     pub fn agent(&self, name: &str) -> Option<&Mounted> {
         self.agents.get(name)
     }
@@ -239,8 +242,8 @@ impl Mounts {
             return Target::Workers(name, rest);
         }
         let Some(below) = path.strip_prefix("/a2a/") else {
-            // At the root only the default agent's own routes: a tenant segment needs the agent before it.
-            // Targets without a path, such as `CONNECT host:port` and `OPTIONS *`, are no address here.
+            // The root has only the default agent's own routes: a tenant segment needs the agent before it. Request
+            // targets without a path, such as `CONNECT host:port` and `OPTIONS *`, are no address here.
             let route = path.strip_prefix('/').is_some_and(is_route);
             return if route { Target::Rest(default, path) } else { Target::Unknown };
         };
@@ -253,7 +256,7 @@ impl Mounts {
         }
         let named = self.agents.get(name).or_else(|| self.agent_by_id(name.parse().ok()?));
         let Some(mounted) = named else {
-            // 0.2 clients ask for it beside the agent's own address.
+            // 0.2 clients request it beside the agent's own address.
             let beside = path.ends_with(OLD_EXTENDED_CARD) && below.len() + 1 == OLD_EXTENDED_CARD.len();
             let alone = matches!(rest, "" | "/");
             if post
@@ -359,7 +362,7 @@ mod tests {
         }
     }
 
-    /// A product with the address `/shop/a2a`, which answers for agents that nobody serves.
+    /// A product with the address `/shop/a2a`, which has endpoints for names that no agent has.
     struct Fake;
 
     impl ProductService for Fake {

@@ -1,4 +1,4 @@
-//! For operators and passers-by: is it alive, is it ready, what does it serve, how is it doing.
+//! Status pages: liveness, readiness, the list of agents, metrics.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use crate::Server;
 use web::body::{Response, ResponseBody};
 use web::response::{json, text};
 
-/// A store that takes longer to say how it is cannot be counted on.
+/// Time limit of the store's answer to a readiness check.
 const READY_WITHIN: Duration = Duration::from_secs(2);
 
 impl Server {
-    /// Ready when new work would be taken.
+    /// 200 if the server would accept new work.
     pub(crate) async fn ready(&self) -> Response {
         match self.readiness().await {
             Ok(()) => text(StatusCode::OK, "ready\n"),
@@ -22,7 +22,7 @@ impl Server {
         }
     }
 
-    /// The reason why new work would be refused, if it would.
+    /// The reason why new work would be refused, if there is one.
     pub(crate) async fn readiness(&self) -> Result<(), String> {
         if self.engine.is_draining() {
             return Err("shutting down".into());
@@ -68,7 +68,7 @@ impl Server {
         json(json!({ "agents": agents.collect::<Vec<_>>() }).to_string())
     }
 
-    /// `None` where deliveries carry no tokens.
+    /// `None` if deliveries carry no tokens.
     pub(crate) fn jwks(&self) -> Option<Response> {
         let mut response = Response::new(ResponseBody::from(self.settings.jwks.clone()?));
         let headers = response.headers_mut();

@@ -1,5 +1,5 @@
-//! Panics: each is logged with its place and counted, wherever in the process it happens. A request or a stream that panics
-//! fails alone; its connection and all others go on ([`crate::service`], `web::body`).
+//! Panics: each is logged with its location and counted, anywhere in the process. A request or a stream that panics
+//! fails alone; its connection and all others continue ([`crate::service`], `web::body`).
 
 use std::panic::PanicHookInfo;
 use std::sync::LazyLock;
@@ -8,7 +8,7 @@ use prometheus_client::metrics::counter::Counter;
 
 static PANICS: LazyLock<Counter> = LazyLock::new(Counter::default);
 
-/// Has every panic from now on logged and counted. Where errors are not logged, the hook before still has its say.
+/// Logs and counts every panic from now on. Where errors are not logged, the previous hook runs as well.
 pub fn watch() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
@@ -29,7 +29,7 @@ pub fn watch() {
     }));
 }
 
-/// How many there were since the start.
+/// Number of panics since the start.
 pub(crate) fn counter() -> Counter {
     PANICS.clone()
 }

@@ -1,11 +1,11 @@
-//! What callers may do: rules of the config, compiled once.
+//! The policy: rules of the config about callers and calls, compiled once.
 //!
-//! A rule names callers, scopes, tenants, agents, methods and skills; what it does not name it does not ask about. A
-//! `deny` that fits wins over every `allow`; what no `allow` fits is denied. The question is asked in one place, by every
-//! front, before any task is looked up, so that a refusal tells nothing about tasks.
+//! A rule names callers, scopes, tenants, agents, methods and skills; a list that it leaves out matches anything. A
+//! matching `deny` wins over every `allow`; a call that no `allow` matches is denied. One function checks this for
+//! every front, before any task is looked up, so that a refusal reveals nothing about tasks.
 //!
-//! Skills are what the caller says it wants: a call that names several must be allowed each of them, and one that names
-//! none fits only rules that do not ask.
+//! Skills are those that a call names: a call that names several needs permission for each, and a call that names none
+//! matches only rules without skills.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -18,12 +18,12 @@ use sha2::{Digest, Sha256};
 
 use crate::settings;
 
-/// The word for callers without a credential.
+/// The name in rules for callers without a credential.
 const ANONYMOUS: &str = "anonymous";
-/// The members that name a skill; `tool` is how the tools of an MCP server are named, which are skills too.
+/// The members that name a skill; `tool` names a tool of an MCP server, which is a skill, too.
 const SKILL: [&str; 4] = ["skill", "skillId", "skill_id", "tool"];
 
-/// A rule as it is written. Lists hold patterns in which `*` is anything.
+/// A rule as it is written. Lists hold patterns in which `*` matches anything.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Rule {
     pub effect: Effect,
@@ -42,7 +42,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// A rule that fits everything.
+    /// A rule that matches everything.
     pub fn new(effect: Effect) -> Rule {
         Rule { effect, callers: None, scopes: None, tenants: None, agents: None, methods: None, skills: None }
     }
@@ -59,7 +59,7 @@ pub enum Effect {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Methods(u16);
 
-/// By bit; the same words as in the log.
+/// By bit; the same names as in the log.
 const NAMES: [&str; 11] = [
     "send",
     "stream",
@@ -86,10 +86,10 @@ impl Methods {
     pub(crate) const WRITE: Methods = Methods(Methods::EVERY.0 & !Methods::READ.0 & !Methods::EXTENDED_CARD.0);
     /// send, stream, cancel
     pub(crate) const SAY: Methods = Methods(SEND.0 | STREAM.0 | CANCEL.0);
-    /// Everything about webhooks.
+    /// All calls about push configs.
     pub(crate) const PUSH: Methods = Methods(1 << 6 | 1 << 7 | 1 << 8 | 1 << 9);
 
-    /// What a call does: a send that brings a webhook along does two things.
+    /// The methods that a call needs: a send with a push config needs two.
     pub(crate) fn all_of(call: &Call) -> impl Iterator<Item = Methods> + use<> {
         let also = match call {
             Call::Send(send) | Call::Stream(send) => send.push.is_some().then_some(PUSH_CREATE),
@@ -136,7 +136,7 @@ impl Methods {
 /// A name, or a pattern of names.
 pub(crate) enum Pattern {
     Exact(Box<str>),
-    /// What stands between the stars.
+    /// The pieces between the stars.
     Glob(Vec<Box<str>>),
 }
 
@@ -174,10 +174,10 @@ fn any(patterns: &Patterns, text: &str) -> bool {
     patterns.as_ref().is_none_or(|list| list.iter().any(|one| one.fits(text)))
 }
 
-struct Compiled {
+struct CompiledRule {
     effect: Effect,
     callers: Patterns,
-    /// `anonymous` is named: callers without a credential are meant, also where one is required.
+    /// `anonymous` is in the list: the rule applies to callers without a credential even where one is required.
     anonymous: bool,
     scopes: Patterns,
     tenants: Patterns,
@@ -186,7 +186,7 @@ struct Compiled {
     skills: Patterns,
 }
 
-/// One question.
+/// One question to the rules.
 #[derive(Clone, Copy)]
 struct Question<'a> {
     caller: &'a Caller,
@@ -194,12 +194,12 @@ struct Question<'a> {
     agent: &'a str,
     method: Methods,
     skill: Option<&'a str>,
-    /// A credential is required where it is asked.
+    /// Whether the mount requires a credential.
     required: bool,
 }
 
-impl Compiled {
-    fn new(rule: &Rule) -> Result<Compiled, String> {
+impl CompiledRule {
+    fn new(rule: &Rule) -> Result<CompiledRule, String> {
         let list = |name: &str, list: &Option<Vec<String>>| match list {
             None => Ok(None),
             Some(list) if list.is_empty() => Err(format!("{name} is empty; leave it out to mean any")),
@@ -216,7 +216,7 @@ impl Compiled {
         if methods == Methods(0) {
             return Err("methods is empty; leave it out to mean any".into());
         }
-        Ok(Compiled {
+        Ok(CompiledRule {
             effect: rule.effect,
             callers: list("callers", &rule.callers)?,
             anonymous: rule.callers.as_ref().is_some_and(|list| list.iter().any(|one| one == ANONYMOUS)),
@@ -243,14 +243,14 @@ impl Compiled {
     fn fits_caller(&self, q: &Question<'_>) -> bool {
         let caller = q.caller;
         if !caller.authenticated {
-            // Where a credential is required, nobody gets in without one by way of a rule for everybody.
+            // Where a credential is required, a rule with a wildcard does not admit callers without one.
             let meant = match self.effect {
                 Effect::Allow if q.required => self.anonymous,
                 Effect::Allow | Effect::Deny => self.anonymous || any(&self.callers, ANONYMOUS),
             };
             return meant && self.scopes.is_none();
         }
-        // Whatever a credential is called, it is not nobody's.
+        // A credential with the name `anonymous` is not a caller without a credential.
         let named = any(&self.callers, &caller.name) && *caller.name != *ANONYMOUS;
         let scoped = |list: &Vec<Pattern>| {
             caller.scopes.is_empty() || caller.scopes.iter().any(|scope| list.iter().any(|one| one.fits(scope)))
@@ -261,8 +261,8 @@ impl Compiled {
 
 /// The rules in force.
 pub struct Policy {
-    rules: Vec<Compiled>,
-    /// Some rule asks for skills.
+    rules: Vec<CompiledRule>,
+    /// Some rule has skills.
     skills: bool,
     hash: String,
 }
@@ -276,9 +276,9 @@ impl fmt::Debug for Policy {
 impl Policy {
     pub fn new(rules: &[Rule]) -> Result<Policy, settings::Error> {
         let compiled = rules.iter().enumerate().map(|(i, rule)| {
-            Compiled::new(rule).map_err(|text| settings::Error(format!("policy: rule {}: {text}", i + 1)))
+            CompiledRule::new(rule).map_err(|text| settings::Error(format!("policy: rule {}: {text}", i + 1)))
         });
-        let compiled: Vec<Compiled> = compiled.collect::<Result<_, _>>()?;
+        let compiled: Vec<CompiledRule> = compiled.collect::<Result<_, _>>()?;
         let text = serde_json::to_string(rules).unwrap_or_default();
         let hash = Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect();
         Ok(Policy { skills: compiled.iter().any(|rule| rule.skills.is_some()), rules: compiled, hash })
@@ -314,9 +314,9 @@ impl Policy {
         allowed
     }
 
-    /// Whether a caller without a credential may do anything at all with this agent, though one is required.
+    /// Whether a caller without a credential may make any call at this agent, though one is required.
     pub(crate) fn opens(&self, agent: &str) -> bool {
-        let opens = |rule: &Compiled| rule.effect == Effect::Allow && rule.anonymous && any(&rule.agents, agent);
+        let opens = |rule: &CompiledRule| rule.effect == Effect::Allow && rule.anonymous && any(&rule.agents, agent);
         self.rules.iter().any(opens)
     }
 
@@ -326,14 +326,14 @@ impl Policy {
         may(SEND) || may(STREAM)
     }
 
-    /// Whether a rule denies a call at an agent that the called one works with. Nothing has to allow it: who may use a
-    /// system may use what it is made of, unless a rule says no.
+    /// Whether a rule denies a call at an agent that the called system works with. No rule has to allow it: permission
+    /// for a system covers its agents, unless a rule denies it.
     pub(crate) fn denies(&self, caller: &Caller, tenant: &str, agent: &str, call: &Call, required: bool) -> bool {
         let q = Question { caller, tenant, agent, method: Methods::of(call), skill: None, required };
         self.rules.iter().any(|rule| rule.effect == Effect::Deny && rule.fits(&q))
     }
 
-    /// Whether a call may be made; the fault says who might.
+    /// Whether a call is allowed. The fault says which permission or credential is missing.
     pub(crate) fn check(
         &self,
         caller: &Caller,
@@ -364,7 +364,7 @@ impl Policy {
     }
 }
 
-/// The word for a method.
+/// The name of a method.
 pub(crate) fn named(method: Methods) -> &'static str {
     NAMES.get(method.0.trailing_zeros() as usize).copied().unwrap_or("?")
 }
@@ -383,10 +383,10 @@ fn refusal(caller: &Caller, method: Methods, agent: &str, skill: Option<&str>) -
     Fault::new(Kind::Unauthenticated, message)
 }
 
-/// The skills a call names, in its metadata or in its data.
 /// Stands for a skill whose name cannot be read. No name has a line break.
 const UNKNOWABLE: &str = "\n";
 
+/// The skills that a call names, in its metadata or in its data.
 fn skills(call: &Call) -> Vec<Cow<'_, str>> {
     let mut named = Vec::new();
     match call {
@@ -412,12 +412,12 @@ fn named_in<'j>(json: &'j Json, named: &mut Vec<Cow<'j, str>>) {
             f.write_str("an object")
         }
         fn visit_map<A: MapAccess<'j>>(self, mut map: A) -> Result<(), A::Error> {
-            // A member that is there twice names two skills: who knows which of them the agent reads.
+            // A member that occurs twice names two skills, because agents differ in which of the two they read.
             while let Some(key) = map.next_key::<Cow<'j, str>>()? {
                 let value: &'j RawValue = map.next_value()?;
                 if SKILL.contains(&&*key) && value.get() != "null" {
-                    // What is not a text is no skill of ours, but something the agent might take for one: no rule can
-                    // know what it is, so none can allow it.
+                    // A value that is not a text cannot match a rule, but an agent may still take it for a skill, so no
+                    // rule can allow it.
                     self.0.push(serde_json::from_str(value.get()).map_or(Cow::Borrowed(UNKNOWABLE), Cow::Owned));
                 }
             }

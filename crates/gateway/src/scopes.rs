@@ -1,12 +1,12 @@
-//! Scopes: what a credential is good for, with a policy and without one.
+//! Scopes: the calls that a credential covers, with a policy and without one.
 //!
-//! A credential without scopes is good for everything. One with scopes may do what one of them covers, at every front and in
-//! every dialect: the question is asked where the policy's is, before any task is looked up. Both must say yes.
+//! A credential without scopes covers every call. One with scopes covers the calls of each of them, at every front and
+//! in every dialect. The check runs together with the policy's, before any task is looked up; both must allow the call.
 //!
-//! The names of tasks mean the same everywhere. Others belong to somebody: `system:NAME` to that system, those of products to
-//! the agent they are sold by, and what a rule of the policy names to the policy, which then decides alone. Names that nobody
-//! here knows give nothing. A token of an issuer may be for other servers as well: one with none but such names is held to
-//! none.
+//! The names for tasks have the same meaning everywhere. Other names have an owner: `system:NAME` is for that system,
+//! names of products are for the agent of the product, and names in rules of the policy are decided by the policy
+//! alone. Unknown names cover nothing. A token of an issuer may be meant for other servers as well: if all its names
+//! are unknown here, it is treated like one without scopes.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::callers;
 use crate::policy::{Methods, Pattern, named};
 use crate::settings::{self, Rule, Settings};
 
-/// The names that mean the same everywhere, and what they cover.
+/// The names with the same meaning everywhere, and the methods they cover.
 const TASKS: [(&str, Methods); 5] = [
     ("tasks", Methods::EVERY),
     ("tasks:read", Methods::READ),
@@ -26,16 +26,16 @@ const TASKS: [(&str, Methods); 5] = [
 ];
 /// Roles, as scopes of keys.
 const ROLES: [(&str, Methods); 2] = [("reader", Methods::READ), ("writer", Methods::EVERY)];
-/// What a credential for one system begins with.
+/// Prefix of the scope for one system.
 const SYSTEM: &str = "system:";
 
 /// The scopes that are known here.
 pub struct Scopes {
     /// Named by rules of the policy.
     policy: Vec<Pattern>,
-    /// Defined by products.
+    /// Names that products define.
     of_products: Vec<&'static str>,
-    /// The agent that they are for, where it is served.
+    /// The agent that those names are for, if it is served.
     scoped_agent: Option<Arc<str>>,
 }
 
@@ -47,13 +47,13 @@ fn own(scope: &str) -> Option<Methods> {
     TASKS.iter().chain(&ROLES).find(|(name, _)| *name == scope).map(|(_, methods)| *methods)
 }
 
-/// The names that rules ask for.
+/// The names in the rules.
 pub fn named_by(rules: &[Rule]) -> impl Iterator<Item = &str> {
     rules.iter().filter_map(|rule| rule.scopes.as_deref()).flatten().map(String::as_str)
 }
 
-/// That every one of these is known: Rialto's own, a system's, a product's, or one that `policy` names. The refusal lists
-/// the known ones.
+/// Checks that every one of these is known: Rialto's own, a system's, a product's, or one in `policy`. The error lists
+/// the known names.
 pub(crate) fn check_known<'a>(
     scopes: &[String],
     of_products: &[&str],
@@ -92,7 +92,7 @@ impl Scopes {
         own(scope).is_some() || is_system(scope) || self.of_products.contains(&scope) || self.is_of_policy(scope)
     }
 
-    /// Whether the policy decides about a name. About those of tasks it does not decide alone.
+    /// Whether the policy decides about a name. Names for tasks are never left to the policy alone.
     fn is_of_policy(&self, scope: &str) -> bool {
         !TASKS.iter().any(|(name, _)| *name == scope) && self.policy.iter().any(|pattern| pattern.fits(scope))
     }
@@ -109,7 +109,7 @@ impl Scopes {
 
     /// Whether the caller's scopes cover a call at an agent.
     pub fn check(&self, caller: &Caller, agent: &str, call: &Call) -> Result<(), Fault> {
-        // By far the most have none.
+        // Most callers have no scopes.
         if caller.scopes.is_empty() {
             return Ok(());
         }
@@ -118,7 +118,7 @@ impl Scopes {
             return Ok(());
         }
         for method in Methods::all_of(call) {
-            // The card tells a known caller about itself: any scope will do.
+            // The extended card needs any known scope.
             let covered = |scope: &String| match method {
                 Methods::EXTENDED_CARD => self.knows(scope),
                 method => self.covers(scope, agent, method),

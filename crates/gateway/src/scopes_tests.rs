@@ -70,7 +70,7 @@ const ALL: &str =
     "send send+push stream get list cancel subscribe push_create push_get push_list push_delete extended_card";
 const CARD: &str = "extended_card";
 
-/// What the manual says, as a table: who, with which scopes, at which agent, may do what.
+/// The table of the manual: which credential, with which scopes, at which agent, covers which call.
 #[test]
 fn scopes_cover_what_the_manual_says() {
     let scopes = scopes(&["billing", "report:*", "tasks:read"], Some("store"));

@@ -1,4 +1,4 @@
-//! One request from its first to its last byte: what is common to all, whatever they ask for.
+//! One request from its first to its last byte: the steps that all requests share.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -22,19 +22,19 @@ use web::{client_address, cors};
 
 use crate::front::{self, Gate, RequestLog};
 use crate::linger::BodyUnread;
-use crate::metrics::Outcome;
+use crate::metrics::RequestOutcome;
 use crate::mount::{self, Mounted, Target};
 use crate::product::{Accepts, CardRequest, EndpointRequest, ProductEndpoint, RequestBody};
 use crate::{Server, intake};
 
-/// How long the body of a refused request is waited for.
+/// Time limit for the body of a refused request.
 const REFUSED_BODY: Duration = Duration::from_millis(250);
 
 /// The requests that a connection is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Coverage {
     Everything,
-    /// One request about the server's health: all other connections are taken.
+    /// One request about the server's health; the connection is above the limit.
     HealthOnly,
 }
 
@@ -54,7 +54,7 @@ pub(crate) async fn respond(
     let (mut head, body) = request.into_parts();
     let request_id = request_id(&head.headers);
     let address = client_address::settle(peer.ip(), &mut head.headers, &server.settings.trusted_proxies);
-    // A small body that is not read is taken along with the next request: its connection lasts.
+    // A small unread body is skipped before the next request, so the connection can stay open.
     let is_large = body.size_hint().upper().is_none_or(|bytes| bytes > intake::STRANGER_BYTES as u64);
     let mut log = RequestLog { address, body_ended: body.is_end_stream(), ..RequestLog::default() };
     let mut response = match cors::preflight(server.settings.allowed_origins(), &head.method, &head.headers) {
@@ -70,7 +70,7 @@ pub(crate) async fn respond(
     };
     let micros = began.elapsed().as_micros() as u64;
     cors::allow(server.settings.allowed_origins(), &head.headers, response.headers_mut());
-    // Whatever does not say that copies may be kept is private.
+    // A response without a cache header is private.
     response.headers_mut().entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     if let Ok(id) = HeaderValue::from_str(&request_id) {
         response.headers_mut().insert(REQUEST_ID.clone(), id);
@@ -84,7 +84,7 @@ pub(crate) async fn respond(
     }
     let status = response.status();
     let failed = log.fault.is_some() || status.is_client_error() || status.is_server_error();
-    server.metrics.count(log.operation, if failed { Outcome::Fault } else { Outcome::Ok }, micros);
+    server.metrics.count(log.operation, if failed { RequestOutcome::Fault } else { RequestOutcome::Ok }, micros);
     server.log.request(&RequestLine {
         method: head.method.as_str(),
         path: log.path.as_deref().unwrap_or(head.uri.path()),
@@ -116,7 +116,7 @@ async fn dispatch(
         return Box::pin(turn_away(server, target, head, no_connection_left(), log)).await;
     }
     if let Some(throttle) = &server.throttle
-        // A worker is known by its secret, and speaks often.
+        // A worker authenticates with its secret, and sends many requests.
         && !matches!(target, Target::Health | Target::Ready | Target::Metrics | Target::Workers(..))
         && let Err(fault) = throttle.check_rate(log.address)
     {
@@ -138,7 +138,7 @@ async fn dispatch(
             }
         }
     }
-    // Whatever is rarer than a call of the protocol is boxed: every request would have to carry it.
+    // Handlers of rare requests are boxed, so that the future of a call stays small.
     match target {
         Target::Health if get => text(StatusCode::OK, "ok\n"),
         Target::Ready if get => Box::pin(server.ready()).await,
@@ -174,7 +174,7 @@ async fn dispatch(
             }
             let body = intake::read(server, head, body, None, Gate::Agent(mounted), log).await;
             let response = front::rpc::answer(server, mounted, head, body, log).await;
-            if is_said_to_nobody(mounted, log) {
+            if is_for_retired_agent(mounted, log) {
                 front::rest::unknown_address(server, path, head, log)
             } else {
                 response
@@ -183,7 +183,7 @@ async fn dispatch(
         Target::Rest(mounted, below) => {
             log.agent = Some(mounted.agent.clone());
             let response = front::rest::answer(server, mounted, head, below, body, log).await;
-            if is_said_to_nobody(mounted, log) {
+            if is_for_retired_agent(mounted, log) {
                 front::rest::unknown_address(server, path, head, log)
             } else {
                 response
@@ -194,8 +194,8 @@ async fn dispatch(
     }
 }
 
-/// The answer to a request whose handling panicked: in the caller's own protocol, if that can be had without another panic.
-/// The panic itself is logged and counted by [`crate::panics`].
+/// The answer to a request whose handler panicked: in the caller's own protocol, if it can be written without another
+/// panic. [`crate::panics`] logs and counts the panic.
 async fn panicked(
     server: &Arc<Server>,
     head: &http::request::Parts,
@@ -216,13 +216,13 @@ async fn panicked(
     response
 }
 
-/// To whoever has something to say to it, an agent that is gone is not there; what it has done can be read.
-fn is_said_to_nobody(mounted: &Mounted, log: &RequestLog) -> bool {
+/// Whether a message is for a retired agent. Such an agent accepts no new messages; its tasks stay readable.
+fn is_for_retired_agent(mounted: &Mounted, log: &RequestLog) -> bool {
     mounted.retired && matches!(log.operation, "send" | "stream")
 }
 
-/// The id of a JSON-RPC request that is refused for its address's rate, so that its caller can tell which one it was. Only
-/// a small body that is there already is looked at.
+/// The id of a JSON-RPC request that is refused for the rate of its address, so that the refusal can name it. Only a
+/// small body that has arrived already is read.
 async fn refused_id(server: &Arc<Server>, head: &http::request::Parts, body: Incoming) -> Option<OwnedId> {
     let mut log = RequestLog::default();
     let read = intake::read(server, head, body, Some(intake::STRANGER_BYTES), Gate::Open, &mut log);
@@ -234,7 +234,7 @@ async fn refused_id(server: &Arc<Server>, head: &http::request::Parts, body: Inc
     }
 }
 
-/// Says no before anything is read, in words the caller might understand.
+/// Refuses a request before its body is read, in the form of the address.
 async fn turn_away(
     server: &Arc<Server>,
     target: Target<'_>,
@@ -260,7 +260,7 @@ async fn turn_away(
     }
 }
 
-/// A refusal in plain text, where the address has no form of its own.
+/// A refusal in plain text, for addresses without a form of their own.
 pub fn refused_as_text(fault: &Fault) -> Response {
     let status = front::status_of(fault.kind).unwrap_or(StatusCode::TOO_MANY_REQUESTS);
     let mut response = text(status, format!("{fault}\n"));

@@ -1,7 +1,8 @@
-//! The server as it is now, and how another takes its place.
+//! The server in force, and its replacement at run time.
 //!
-//! There is one pointer to it: a request follows it once, when it comes, and has one version of everything until it is
-//! answered. Whatever goes on for longer than a request, such as a connection or the house-keeping, looks again.
+//! There is one pointer to it. A request loads it once, at its beginning, and uses one version of everything until it
+//! is answered. Code that runs longer than a request, such as a connection or the housekeeping, loads it again each
+//! time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,12 +18,12 @@ use tokio_util::sync::CancellationToken;
 use crate::front::worker;
 use crate::{Server, Settings, admin, settings, throttle};
 
-/// Keys that could not be read are read again after this.
+/// Pause before keys that could not be read are read again.
 const KEYS_AGAIN: Duration = Duration::from_secs(1);
 
 pub struct Serving {
     now: ArcSwap<Server>,
-    /// One change at a time.
+    /// Held during a change: there is one at a time.
     changing: Mutex<()>,
 }
 
@@ -35,16 +36,17 @@ impl Serving {
         self.now.load_full()
     }
 
-    /// Other settings and other agents, all at once: a request has either the old ones or the new. What cannot be used is
-    /// refused, and nothing has changed. `settings` names the agents; what of it cannot change while the server runs
-    /// (address, TLS, connections, cache, delivery keys) stays as it is.
+    /// Replaces settings and agents in one step: a request has either the old ones or the new. Settings that cannot be
+    /// used are refused, and nothing changes. `settings` names the agents; its values that cannot change at run time
+    /// (address, TLS, connections, cache, delivery keys) are ignored.
     pub fn change(&self, settings: Settings, agents: Vec<Arc<dyn Agent>>) -> Result<Arc<Server>, settings::Error> {
         let _one = self.changing.lock();
         let before = self.now();
         let next = Arc::new(before.next(settings)?);
         worker::check(&agents, &next.settings)?;
         worker::adopt(&before.engine, &agents, &before.leaving);
-        // While both are there, a request of either finds its agents; new ones win over old ones of their name.
+        // While both sets are registered, a request of either version finds its agents; a new agent replaces an old one
+        // of its name.
         let both = before.engine.agents().into_iter().chain(agents.iter().cloned());
         before.engine.set_agents(both.collect());
         self.now.store(next.clone());
@@ -55,8 +57,8 @@ impl Serving {
         Ok(next)
     }
 
-    /// What has to be done now and then, until `shutdown`: keys of issuers fetched ahead, limits tidied up and the day's
-    /// counts written down, a new certificate read, at once when `reload` says so.
+    /// Periodic work until `shutdown`: fetches keys of issuers ahead, removes unused limiter entries, writes the day's
+    /// counts, and reads a new certificate (at once when `reload` is notified).
     pub async fn keep_house(self: Arc<Self>, shutdown: CancellationToken, reload: Arc<Notify>) {
         let first = self.now();
         let tls = async {
@@ -68,7 +70,7 @@ impl Serving {
         tokio::join!(first.callers.warm_up(), limits, tls, self.follow(&shutdown));
     }
 
-    /// Where other processes have the same store: keys they make or revoke, and tasks they remove.
+    /// Follows changes by other processes on the same store: keys they make or revoke, and tasks they remove.
     async fn follow(&self, shutdown: &CancellationToken) {
         let mut changes = self.now().engine.changes();
         let mut unread = false;
@@ -92,7 +94,7 @@ impl Serving {
     }
 }
 
-/// Every key as the store has it now. Answers whether it could be read.
+/// Loads every key from the store. Returns whether it could be read.
 async fn take_keys(server: &Server) -> bool {
     match admin::load_keys(&server.engine, &server.callers).await {
         Ok(()) => true,

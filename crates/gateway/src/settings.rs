@@ -1,4 +1,4 @@
-//! What the server can be told. The binary fills this from its config file and flags.
+//! Settings of the gateway. The binary fills them from its config file and flags.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -10,62 +10,63 @@ use uuid::Uuid;
 pub use crate::callers::jwt::{Algorithm, Issuer, KeySource};
 pub use crate::policy::{Effect, Rule};
 use crate::product::ProductService;
-pub use crate::throttle::Limits as ThrottleLimits;
+pub use crate::throttle::ThrottleLimits;
 pub use web::client_address::Network;
 pub use web::limiter::RateLimit;
 
-/// Agents that are remembered after they are gone, so that their tasks can be read.
+/// Limit of the removed agents whose tasks stay readable.
 const RETIRED: usize = 10_000;
 
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub listen: SocketAddr,
-    /// Where callers reach the server, if not where they or a trusted proxy say they do (`Host`, `X-Forwarded-Host`).
+    /// The address callers use; without it, the one that the request or a trusted proxy states (`Host`,
+    /// `X-Forwarded-Host`).
     pub public_url: Option<String>,
-    /// The agents served, in order, and the one at the root.
+    /// The agents served, in order, and the agent at the root.
     pub agents: Vec<Arc<str>>,
     pub default_agent: Arc<str>,
     /// Agents that are no longer served, but whose tasks may still be read.
     pub retired: Vec<Arc<str>>,
     pub auth_required: bool,
     pub keys: Vec<Key>,
-    /// Whose tokens are read.
+    /// Issuers whose tokens are accepted.
     pub issuers: Vec<Issuer>,
-    /// Who sees a task, where the agent's own mount says nothing.
+    /// Visibility of tasks where the agent's own mount sets none.
     pub visibility: Visibility,
-    /// What is special about the mounts of some agents, by the agent's name.
+    /// Settings of single mounts, by the agent's name.
     pub mounts: Vec<(Arc<str>, Mount)>,
-    /// What callers may do; without it, everything.
+    /// Rules for callers; without rules every call is allowed.
     pub policy: Option<Vec<Rule>>,
     pub throttle: ThrottleLimits,
-    /// Proxies whose word is taken on the caller's address and on the server's.
+    /// Proxies whose headers about the caller's and the server's address are believed.
     pub trusted_proxies: Vec<Network>,
     pub tls: Option<TlsFiles>,
     /// Origins that browsers may call from; `*` for any.
     pub cors_origins: Vec<String>,
-    /// Loopback origins may call, too.
+    /// Also allows loopback origins.
     pub cors_loopback: bool,
     pub card: CardForm,
-    /// Refuses requests of 1.0 that do not say `A2A-Version`.
+    /// Refuses requests of 1.0 without `A2A-Version`.
     pub strict_version: bool,
-    /// Encoded settled tasks kept in memory; 0 keeps none.
+    /// Memory for encoded settled tasks; 0 turns the cache off.
     pub cache_bytes: usize,
     pub timeouts: Timeouts,
-    /// Connections at a time; one more is told so and closed.
+    /// Connections at a time; one more is answered with a refusal and closed.
     pub connections: usize,
-    /// The same from one address that is no trusted proxy.
+    /// Connections at a time from one address that is no trusted proxy.
     pub connections_per_address: u32,
-    /// Memory of all request bodies together while they are read and answered, in bytes.
+    /// Memory of all request bodies together while they are read and processed, in bytes.
     pub bodies_bytes: usize,
     /// Memory of large answers together until they are sent, in bytes.
     pub answers_bytes: usize,
     pub backlog: i32,
-    /// Between comment lines on a silent stream.
+    /// Time between comment lines on a silent stream.
     pub heartbeat_ms: u64,
-    /// An id for each agent that has one; `/a2a/{id}` is its address, too.
+    /// An id for each agent that has one; the agent is also served at `/a2a/{id}`.
     pub agent_ids: Vec<(Uuid, Arc<str>)>,
     pub files: Files,
-    /// The products that are served, in the order in which they are asked for an address.
+    /// The products that are served, in the order in which they are offered an address.
     pub products: Vec<Arc<dyn ProductService>>,
     /// The scopes that products define, also those of products that are not served.
     pub product_scopes: Vec<&'static str>,
@@ -76,12 +77,12 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Pages of these origins may call from a browser.
+    /// Origins whose pages may call from a browser.
     pub(crate) fn allowed_origins(&self) -> web::cors::AllowedOrigins<'_> {
         web::cors::AllowedOrigins { listed: &self.cors_origins, loopback: self.cors_loopback }
     }
 
-    /// What would stop a server from starting with these.
+    /// The first reason why a server cannot start with these settings.
     pub fn check(&self) -> Result<(), Error> {
         crate::mount::Mounts::new(self)?;
         crate::callers::Callers::new(self, None)?;
@@ -91,7 +92,7 @@ impl Settings {
         }
         crate::scopes::Scopes::new(self)?;
         if let Some(files) = &self.tls {
-            crate::tls::Tls::load(files)?;
+            crate::tls::ReloadingTls::load(files)?;
         }
         Ok(())
     }
@@ -102,8 +103,8 @@ impl Settings {
 }
 
 impl Settings {
-    /// These, in the place of others: with what cannot change while a server runs, and with the agents that are gone. They
-    /// keep the mounts they had, so that nobody comes to see what was not for them.
+    /// These settings as the replacement of others: with the values that cannot change at run time, and with the
+    /// removed agents. A removed agent keeps its mount, so that its tasks stay visible to the same callers only.
     pub(crate) fn in_place_of(self, before: &Settings) -> Settings {
         let gone = |name: &&Arc<str>| !self.agents.contains(name);
         let gone = before.agents.iter().chain(&before.retired).filter(gone);
@@ -125,7 +126,7 @@ impl Settings {
         }
     }
 
-    /// Settings of a server on some free port of loopback that asks nobody who they are and has no limits.
+    /// Settings of a server on a free port of loopback, without authentication and limits.
     pub fn test(agents: &[&str]) -> Settings {
         Settings {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
@@ -164,12 +165,12 @@ impl Settings {
     }
 }
 
-/// How large files are shown.
+/// How answers show large files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Files {
-    /// Larger ones are shown by an address instead of their bytes; `None` never.
+    /// Larger files are shown by an address instead of their bytes; `None` shows all by their bytes.
     pub inline_max_bytes: Option<u64>,
-    /// How long an address is good for, at least.
+    /// Least lifetime of an address.
     pub url_expires_s: u32,
 }
 
@@ -179,51 +180,51 @@ impl Default for Files {
     }
 }
 
-/// What a mount does otherwise than the rest.
+/// Settings of one mount that differ from the rest.
 #[derive(Clone, Debug, Default)]
 pub struct Mount {
     pub visibility: Option<Visibility>,
-    /// The tenant of all its tasks; to callers of another tenant nothing is there.
+    /// The tenant of all its tasks; callers of another tenant get "not found".
     pub tenant: Option<Arc<str>>,
-    /// Who takes part in every task, where the visibility is that of parties.
+    /// Names that take part in every task, where the visibility is that of parties.
     pub parties: Vec<Arc<str>>,
     pub door: Option<Door>,
 }
 
-/// Who is let in at a mount.
+/// Whether a mount asks for a credential.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Door {
-    /// Callers with a good credential; and without one, for what the policy opens to them.
+    /// Callers need a valid credential, except for calls that the policy opens to callers without one.
     Required,
-    /// Everybody; a credential that is shown must be good.
+    /// Callers need no credential; one that is sent must be valid.
     Optional,
-    /// Everybody, and nobody is asked who they are.
+    /// Credentials are ignored, and every caller is anonymous.
     None,
 }
 
-/// Where the certificate and its key are, both PEM.
+/// Paths of the certificate and its key, both PEM.
 #[derive(Clone, Debug)]
 pub struct TlsFiles {
     pub cert: PathBuf,
     pub key: PathBuf,
 }
 
-/// What public cards look like.
+/// Form of public cards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CardForm {
     /// One document that readers of every generation accept.
     Hybrid,
-    /// Members of 1.0 only, for readers who refuse strangers.
+    /// Members of 1.0 only, for readers that reject unknown members.
     Clean,
 }
 
 #[derive(Clone, Debug)]
 pub struct Timeouts {
-    /// For the first byte, a whole header, and between requests of a connection.
+    /// For the first byte, a whole header, and the pause between requests of a connection.
     pub header_ms: u64,
     /// For a whole body.
     pub body_ms: u64,
-    /// For the other side to take what we send.
+    /// For the receiver to acknowledge sent bytes.
     pub write_ms: u32,
 }
 
@@ -238,7 +239,7 @@ pub struct Key {
     pub name: Arc<str>,
     pub tenant: Arc<str>,
     pub secret: String,
-    /// What it is good for; empty is everything.
+    /// The scopes of the key; an empty list is every scope.
     pub scopes: Vec<String>,
     pub expires_at: Option<Time>,
 }

@@ -1,5 +1,5 @@
-//! TLS: a certificate and its key from two files, read anew when they change. A pair that cannot be used is logged, and
-//! the one before stays.
+//! TLS: a certificate and its key from two files, read again when they change. An unusable pair is logged, and the old
+//! one stays in use.
 
 use std::fs;
 use std::path::Path;
@@ -20,43 +20,43 @@ use crate::settings::{self, TlsFiles};
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 pub(crate) const H2: &[u8] = b"h2";
 
-pub(crate) struct Tls {
+pub(crate) struct ReloadingTls {
     files: TlsFiles,
-    /// How the files looked when they were read first.
-    looked: Looks,
-    shown: Arc<Shown>,
+    /// State of the files at the first read.
+    looked: FileStamps,
+    shown: Arc<CurrentCertificate>,
     pub(crate) acceptor: tokio_rustls::TlsAcceptor,
 }
 
-/// What callers are shown now.
+/// The certificate in use.
 #[derive(Debug)]
-struct Shown(ArcSwap<CertifiedKey>);
+struct CurrentCertificate(ArcSwap<CertifiedKey>);
 
-impl ResolvesServerCert for Shown {
+impl ResolvesServerCert for CurrentCertificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(self.0.load_full())
     }
 }
 
-/// How the two files look from outside: when they change, this does.
-type Looks = [Option<(SystemTime, u64)>; 2];
+/// Modification time and size of both files, to detect a change.
+type FileStamps = [Option<(SystemTime, u64)>; 2];
 
-impl Tls {
-    pub(crate) fn load(files: &TlsFiles) -> Result<Tls, settings::Error> {
+impl ReloadingTls {
+    pub(crate) fn load(files: &TlsFiles) -> Result<ReloadingTls, settings::Error> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let looked = looks(files);
         let pair = read(files).map_err(|text| settings::Error(format!("tls: {text}")))?;
-        let shown = Arc::new(Shown(ArcSwap::from_pointee(pair)));
+        let shown = Arc::new(CurrentCertificate(ArcSwap::from_pointee(pair)));
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(|error| settings::Error(format!("tls: {error}")))?
             .with_no_client_auth()
             .with_cert_resolver(shown.clone());
         config.alpn_protocols = vec![H2.to_vec(), b"http/1.1".to_vec()];
-        Ok(Tls { files: files.clone(), looked, shown, acceptor: Arc::new(config).into() })
+        Ok(ReloadingTls { files: files.clone(), looked, shown, acceptor: Arc::new(config).into() })
     }
 
-    /// Reads the files again. False, and nothing changed, if they hold no pair that can be used.
+    /// Reads the files again. Returns false, and changes nothing, if they hold no usable pair.
     pub(crate) fn reload(&self) -> bool {
         match read(&self.files) {
             Ok(pair) => {
@@ -71,7 +71,7 @@ impl Tls {
         }
     }
 
-    /// Looks after the files until `shutdown`, and at once when `asked`.
+    /// Watches the files until `shutdown`; reads them at once when `asked` is notified.
     pub(crate) async fn watch(&self, shutdown: CancellationToken, asked: &tokio::sync::Notify) {
         let mut seen = self.looked;
         let mut look = tokio::time::interval(LOOK_EVERY);
@@ -90,7 +90,7 @@ impl Tls {
     }
 }
 
-fn looks(files: &TlsFiles) -> Looks {
+fn looks(files: &TlsFiles) -> FileStamps {
     let look = |path: &Path| fs::metadata(path).ok().and_then(|m| Some((m.modified().ok()?, m.len())));
     [look(&files.cert), look(&files.key)]
 }

@@ -52,7 +52,7 @@ impl http_body::Body for ResponseBody {
             ResponseBody::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
             body @ ResponseBody::Stream(_) => {
                 let ResponseBody::Stream(stream) = &mut *body else { return Poll::Ready(None) };
-                // A stream that panics breaks off; others on its connection go on.
+                // A stream that panics ends with an error; other streams of its connection continue.
                 match catch_unwind(AssertUnwindSafe(|| stream.as_mut().poll_next(cx))) {
                     Ok(polled) => polled.map(|bytes| bytes.map(|bytes| bytes.map(Frame::data))),
                     Err(_) => {
@@ -81,7 +81,7 @@ impl http_body::Body for ResponseBody {
 /// An answer above this size counts against the memory for answers.
 pub const LARGE: usize = 64 << 10;
 
-/// Bytes that hold a part of the memory for answers until the last of them is on its way.
+/// Bytes that hold a share of the memory for answers until the last of them is sent.
 struct BudgetedBytes {
     bytes: Bytes,
     _share: MemoryShare,
@@ -93,8 +93,8 @@ impl AsRef<[u8]> for BudgetedBytes {
     }
 }
 
-/// A large answer, counted until it is sent; a caller that reads slowly holds it for as long. The fault is for one that
-/// finds no room.
+/// A large answer, counted until it is sent, also to a slow reader. The error is the fault for an answer that does not
+/// fit.
 #[inline]
 pub fn counted(answers: &Arc<MemoryBudget>, bytes: Bytes) -> Result<Bytes, Fault> {
     if bytes.len() <= LARGE {
@@ -104,7 +104,7 @@ pub fn counted(answers: &Arc<MemoryBudget>, bytes: Bytes) -> Result<Bytes, Fault
     Ok(Bytes::from_owner(BudgetedBytes { bytes, _share: share }))
 }
 
-/// Room for a large answer.
+/// A share of the memory for a large answer.
 pub fn room(answers: &Arc<MemoryBudget>, bytes: usize) -> Result<MemoryShare, Fault> {
     let mut share = answers.share();
     if share.grow_alone(bytes) {
@@ -114,7 +114,7 @@ pub fn room(answers: &Arc<MemoryBudget>, bytes: usize) -> Result<MemoryShare, Fa
     Err(Fault::new(Kind::Unavailable, message).retry_after(2))
 }
 
-/// The same bytes with the room that was found for them.
+/// The bytes together with their share of the memory.
 pub fn with_room(bytes: Bytes, share: MemoryShare) -> Bytes {
     Bytes::from_owner(BudgetedBytes { bytes, _share: share })
 }

@@ -64,7 +64,8 @@ pub fn settle(peer: IpAddr, headers: &mut HeaderMap, trusted: &[Network]) -> IpA
     let peer = peer.to_canonical();
     let ours = |address: IpAddr| trusted.iter().any(|network| network.contains(address));
     if trusted.is_empty() || !ours(peer) {
-        // Most requests have none of them: their names rule them out, more quickly than four searches would.
+        // Most requests have none of these headers: a check of length and first letter is faster than four
+        // searches.
         let may_be = |name: &str| name.len() >= "forwarded".len() && matches!(name.as_bytes()[0], b'f' | b'x');
         if headers.keys().any(|name| may_be(name.as_str()) && FORWARDING.contains(&name.as_str())) {
             for name in FORWARDING {
@@ -126,7 +127,7 @@ fn said(headers: &HeaderMap) -> Said {
         named.next().map(|(_, value)| value.trim().trim_matches('"').to_owned())
     };
     let hop = |element: &String| address_of(&field(element, "for")?);
-    // An element without a field has an empty one, so that the lists stay abreast.
+    // An element without a field has an empty one, so that the lists have the same length.
     let all = |name: &str| elements.iter().map(|element| field(element, name).unwrap_or_default()).collect();
     Said { hops: elements.iter().map(hop).collect(), hosts: all("host"), protos: all("proto") }
 }

@@ -1,5 +1,5 @@
-//! HTTP facts of one request as handlers of routes get them, and readers of JSON bodies. Nothing here knows an engine or a
-//! product.
+//! HTTP facts of one request for the handlers of routes, and readers of JSON bodies. Nothing here depends on an engine
+//! or a product.
 
 use std::borrow::Cow;
 use std::net::IpAddr;

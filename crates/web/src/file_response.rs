@@ -1,5 +1,4 @@
-//! Files as downloads: their headers, ranges and entity tags. A browser saves a file whatever type it claims, and never runs
-//! it.
+//! Files as downloads: their headers, ranges and entity tags. A browser saves a file of any type, and never runs it.
 
 use bytes::Bytes;
 use http::header::{

@@ -62,7 +62,7 @@ pub fn check_media_type(headers: &HeaderMap) -> Result<(), Fault> {
     Err(Fault::new(Kind::MediaType, message))
 }
 
-/// The caller's own id for the request if it is a decent one, else ours.
+/// The caller's own id for the request if it is valid, else a new one.
 pub fn request_id(headers: &HeaderMap) -> String {
     let given = headers.get(&REQUEST_ID).and_then(|v| v.to_str().ok());
     match given {
@@ -71,7 +71,7 @@ pub fn request_id(headers: &HeaderMap) -> String {
     }
 }
 
-/// The W3C trace context, if it is one.
+/// The W3C trace context, if it is valid.
 pub fn trace(headers: &HeaderMap) -> Option<&str> {
     let text = headers.get(&TRACEPARENT)?.to_str().ok()?;
     let mut fields = text.split('-');

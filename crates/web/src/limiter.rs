@@ -9,7 +9,7 @@ use governor::middleware::NoOpMiddleware;
 use governor::state::keyed::DashMapStateStore;
 use governor::{Quota, RateLimiter};
 
-/// Above this number of keys, new ones share cells until old ones are forgotten.
+/// Above this number of keys, new ones share cells until old ones are removed.
 const KEYS: usize = 100_000;
 /// The cells they share.
 const SHARED: u64 = 1_024;
@@ -64,7 +64,7 @@ impl<C: Clock + Clone> Limiter<C> {
         }
     }
 
-    /// Forgets keys whose rate is unused again.
+    /// Removes keys whose rate is unused again.
     pub fn tidy(&self) {
         self.cells.retain_recent();
         self.cells.shrink_to_fit();

@@ -98,7 +98,7 @@ impl Default for RequestLog {
 }
 
 impl RequestLog {
-    /// Notes a fault: its message for the log line, its cause for the log alone.
+    /// Records a fault: its message for the log line, its cause for the log alone.
     pub fn fault(&mut self, fault: &Fault) {
         if let Some(cause) = &fault.cause {
             tracing::warn!(%cause, kind = ?fault.kind, "a request failed: {fault}");
@@ -131,7 +131,7 @@ impl Sink {
         self.shared.requests.store(requests, Ordering::Relaxed);
     }
 
-    /// Writes out what is collected; at the end of the process.
+    /// Writes the collected lines; called at the end of the process.
     pub fn flush(&self) {
         let bytes = std::mem::take(&mut self.shared.lines.lock().bytes);
         let _ = io::stderr().write_all(&bytes);
@@ -162,7 +162,7 @@ impl Sink {
 }
 
 impl RequestLine<'_> {
-    // Piece by piece: one formatted write of the line cost a tenth of the request that it tells of.
+    // Written in pieces: formatting the line in one call cost a tenth of the whole request.
     fn write_text(&self, out: &mut Vec<u8>) {
         formatted(out, now());
         text(out, "  INFO request method=", self.method);

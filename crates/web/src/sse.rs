@@ -31,11 +31,11 @@ pub trait EventSource: Send + 'static {
     /// then.
     fn next(&mut self) -> impl Future<Output = Option<Self::Item>> + Send;
 
-    /// Writes the frames of an item, or what is said at the end. An error breaks the connection off.
+    /// Writes the frames of an item, or those of the end. An error closes the connection.
     fn write(&mut self, piece: &mut Vec<u8>, item: Option<Self::Item>)
     -> impl Future<Output = io::Result<Flow>> + Send;
 
-    /// Writes the last frame of a stream whose next piece finds no room in memory.
+    /// Writes the last frame of a stream whose next piece does not fit into memory.
     fn write_no_room(&mut self, _piece: &mut Vec<u8>, fault: &Fault) -> io::Result<()> {
         tracing::warn!("a stream broke off: {fault}");
         Err(io::Error::other(fault.message.clone()))
@@ -68,7 +68,7 @@ impl<G: Borrow<Gauge>> Drop for GaugeGuard<G> {
 /// A stream that is served, with everything it holds until its client has gone.
 pub struct EventStream<S> {
     source: S,
-    /// A frame that is sent whenever nothing else was for so long.
+    /// A frame that is sent after a silence of this length.
     heartbeat: Option<(Duration, &'static [u8])>,
     answers: Option<Arc<MemoryBudget>>,
     is_over: bool,
@@ -83,7 +83,7 @@ impl<S: EventSource> EventStream<S> {
         EventStream { source, heartbeat: None, answers: None, is_over: false, _open, _permits: [None, None] }
     }
 
-    /// A heartbeat whenever nothing is sent for so long. Without one the source waits for as long as it likes.
+    /// Sends a heartbeat after a silence of this length. Without one, a wait for the source has no limit.
     pub fn heartbeat(self, every: Duration, frame: &'static [u8]) -> EventStream<S> {
         EventStream { heartbeat: Some((every, frame)), ..self }
     }
@@ -107,7 +107,7 @@ impl<S: EventSource> EventStream<S> {
         as_events(Response::new(ResponseBody::stream(pieces)))
     }
 
-    /// Waits for something to send and takes all there is; a heartbeat if nothing comes.
+    /// Waits for an item and takes all that are ready; a heartbeat if none comes.
     async fn next_piece(&mut self) -> Option<io::Result<Bytes>> {
         let mut piece = Vec::new();
         while piece.is_empty() {
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
     use crate::concurrency::ConcurrencyLimit;
 
-    /// Items that are there at once, and then none for ever unless it ends.
+    /// Items that are ready at once; afterwards the stream is silent, unless it ends.
     struct Given {
         items: VecDeque<Vec<u8>>,
         ends: bool,

@@ -1,4 +1,4 @@
-//! The audit log of the data folder: what changed about who may do what, a line each, never a secret.
+//! The audit log of the data folder: a line for each change of permissions, never with a secret.
 
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -11,7 +11,7 @@ use crate::policy::Policy;
 
 const AUDIT: &str = "audit.log";
 
-/// Adds a line.
+/// Appends a line.
 pub fn append(folder: &Path, line: &Value) {
     let opened = std::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(folder.join(AUDIT));
     let written = opened.and_then(|mut file| {
@@ -23,7 +23,7 @@ pub fn append(folder: &Path, line: &Value) {
     }
 }
 
-/// Notes the policy that is in force from now on, if it is another than the last one noted.
+/// Logs the policy in force, if it differs from the last one logged.
 pub fn policy(folder: &Path, policy: Option<&Policy>) {
     let last = last_policy(folder);
     if last.as_deref() == policy.map(Policy::hash) {
@@ -41,7 +41,7 @@ pub fn policy(folder: &Path, policy: Option<&Policy>) {
     );
 }
 
-/// The hash of the policy that was noted last; none where there was none, or it was removed.
+/// The hash of the policy that was logged last; none if there was no policy, or it was removed.
 fn last_policy(folder: &Path) -> Option<String> {
     let text = std::fs::read_to_string(folder.join(AUDIT)).ok()?;
     let mut lines = text.lines().rev().filter_map(|line| serde_json::from_str::<Value>(line).ok());

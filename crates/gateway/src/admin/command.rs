@@ -19,7 +19,7 @@ pub struct AdminCommand {
     pub creates_data: fn(&Value) -> bool,
     /// Whether it writes to the audit log.
     pub is_audited: bool,
-    /// Whether it reads or writes secrets that are sealed in the store.
+    /// Whether it reads or writes secrets that are encrypted in the store.
     pub has_secrets: bool,
     pub perform: for<'a> fn(&'a AdminContext<'a>, Value) -> BoxFuture<'a, Result<Value, Fault>>,
 }
@@ -79,7 +79,7 @@ impl AdminRequest {
         }
     }
 
-    /// Whether it reads or writes secrets that are sealed in the store.
+    /// Whether it reads or writes secrets that are encrypted in the store.
     pub fn has_secrets(&self) -> bool {
         match self {
             AdminRequest::Core(_) => false,

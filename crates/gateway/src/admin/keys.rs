@@ -1,4 +1,4 @@
-//! Making, listing and revoking keys. A secret is shown once, when it is made; what is kept is its hash.
+//! Creating, listing and revoking keys. A secret is shown once, when it is made; only its hash is stored.
 
 use std::path::Path;
 
@@ -12,15 +12,15 @@ use serde_json::{Value, json};
 use super::audit;
 use crate::callers::{self, Callers, hash};
 
-/// What operators may wish for in a new key.
-pub(super) struct Wish {
+/// The properties of a new key.
+pub(super) struct NewKeyRequest {
     pub(super) name: String,
     pub(super) tenant: String,
     pub(super) scopes: Vec<String>,
     pub(super) expires_in_ms: Option<u64>,
 }
 
-pub(super) async fn create(engine: &Engine, wish: Wish) -> Result<(AccessKey, Value), Fault> {
+pub(super) async fn create(engine: &Engine, wish: NewKeyRequest) -> Result<(AccessKey, Value), Fault> {
     let bad =
         |what: &str| Fault::new(Kind::InvalidParams, format!("a key needs a {what} of 1 to 128 printable characters"));
     for (what, text) in [("name", &wish.name), ("tenant", &wish.tenant)] {
@@ -38,8 +38,8 @@ pub(super) async fn create(engine: &Engine, wish: Wish) -> Result<(AccessKey, Va
     Ok((key, shown))
 }
 
-/// A key and its secret, kept nowhere yet.
-fn make(wish: Wish) -> Result<(AccessKey, String), Fault> {
+/// A key and its secret, not stored yet.
+fn make(wish: NewKeyRequest) -> Result<(AccessKey, String), Fault> {
     let text = drawn(|random| getrandom::fill(random).map_err(|e| Fault::internal(e.to_string())))?;
     // The id names the key in public; the secret begins with it, so that its owner can tell which key it is.
     let (id, rest) = text.split_at(10);
@@ -66,10 +66,11 @@ pub struct FirstKey {
     pub secret: String,
 }
 
-/// The record that a store's first key was made, so that of all processes and starts one makes it.
+/// The record of a store's first key, so that only one process and start makes it.
 const FIRST: &str = "first_key";
 
-/// Makes the first key of a store that never had one. Its secret is shown once by the caller of this and kept nowhere.
+/// Makes the first key of a store that never had one. The caller of this function shows the secret once; it is not
+/// stored.
 pub async fn first(engine: &Engine, callers: &Callers, folder: &Path) -> Result<Option<FirstKey>, Fault> {
     let store = engine.store();
     let unavailable = |trouble: StoreError| Fault::new(Kind::Unavailable, trouble.to_string());
@@ -77,7 +78,8 @@ pub async fn first(engine: &Engine, callers: &Callers, folder: &Path) -> Result<
     if made.is_some() || !engine.access_keys().await?.is_empty() {
         return Ok(None);
     }
-    let wish = Wish { name: "first".into(), tenant: "default".into(), scopes: Vec::new(), expires_in_ms: None };
+    let wish =
+        NewKeyRequest { name: "first".into(), tenant: "default".into(), scopes: Vec::new(), expires_in_ms: None };
     let (key, secret) = make(wish)?;
     let record = RecordChange::Put {
         kind: FIRST.into(),
@@ -129,7 +131,8 @@ async fn keep(engine: &Engine, key: &AccessKey) -> Result<(), Fault> {
     }
 }
 
-/// Random text that an id and a secret are made of. An id that began with a dash would be an option on every command line.
+/// Random text for an id and a secret. An id must not begin with a dash, which would make it an option on a command
+/// line.
 fn drawn(mut fill: impl FnMut(&mut [u8; 40]) -> Result<(), Fault>) -> Result<String, Fault> {
     let mut random = [0; 40];
     loop {
@@ -160,7 +163,7 @@ fn show(key: &AccessKey, now: Time) -> Value {
     })
 }
 
-/// Every key the store has, known to the callers' desk.
+/// Loads every key of the store into the callers.
 pub async fn load(engine: &Engine, callers: &Callers) -> Result<(), Fault> {
     for key in engine.access_keys().await? {
         callers.take(&key);
@@ -168,7 +171,7 @@ pub async fn load(engine: &Engine, callers: &Callers) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Who changed which key, when. Never a secret.
+/// Logs a change of a key, never with a secret.
 pub(super) fn audit(folder: &Path, change: &str, key: &AccessKey) {
     let now = Time(jiff::Timestamp::now().as_millisecond());
     let line = json!({ "at": now.to_string(), "change": change, "key": &*key.id, "name": &*key.name, "tenant": &*key.tenant, "scopes": key.scopes });

@@ -1,5 +1,5 @@
-//! For operators: what the `rialto` commands ask of a running server through the socket in its data folder, or of the data
-//! itself when no server runs. One JSON object a line, one answer a line.
+//! Commands of operators: the `rialto` command sends them to a running server through the socket in its data folder, or
+//! performs them on the data itself when no server runs. One JSON object a line, one answer a line.
 
 mod audit;
 mod command;
@@ -25,20 +25,20 @@ use crate::scopes::{check_known, named_by};
 
 pub const SOCKET: &str = "admin.sock";
 
-/// The socket's address, by way of the open data folder.
+/// The socket's address, relative to the open data folder.
 pub fn socket_in(folder: &std::fs::File) -> PathBuf {
     use std::os::fd::AsRawFd;
     PathBuf::from(format!("/proc/self/fd/{}/{SOCKET}", folder.as_raw_fd()))
 }
 
-/// A catalogue comes in one line.
+/// Longest line: a catalogue comes in one line.
 pub const LINE: u64 = 256 << 20;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Request {
     TaskList {
-        /// Of every agent, where none is named; likewise the tenant.
+        /// Every agent, if none is named; likewise the tenant.
         #[serde(default)]
         agent: Option<String>,
         #[serde(default)]
@@ -60,7 +60,7 @@ pub enum Request {
         to: std::path::PathBuf,
     },
     Doctor,
-    /// Whether the running server can take work.
+    /// Whether the running server can accept work.
     Health,
     /// Read the config again.
     Reload,
@@ -69,7 +69,7 @@ pub enum Request {
         tenant: String,
         #[serde(default)]
         scopes: Vec<String>,
-        /// Names that rules of the operator's config ask for: they are known scopes, too.
+        /// Names in the rules of the operator's config: they are known scopes, too.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         policy_scopes: Vec<String>,
         #[serde(default)]
@@ -82,7 +82,7 @@ pub enum Request {
     PushList {
         #[serde(default)]
         task: Option<String>,
-        /// As [`model::PushState::code`] has it.
+        /// A code of [`model::PushState::code`].
         #[serde(default)]
         state: Option<u8>,
         limit: u32,
@@ -91,7 +91,7 @@ pub enum Request {
         task: String,
         #[serde(default)]
         id: Option<String>,
-        /// The event to begin at; without it, where it stopped.
+        /// The event to begin at; without it, delivery continues where it stopped.
         #[serde(default)]
         from: Option<u64>,
     },
@@ -125,7 +125,7 @@ pub enum Response {
     Fault(String),
 }
 
-/// Where the binary is asked to read its config again; it answers what came of it.
+/// Requests to the binary to read its config again; the answer is the result.
 pub type Reloads = mpsc::Sender<oneshot::Sender<Value>>;
 
 /// The data that commands work on, and the running server if there is one.
@@ -150,17 +150,18 @@ impl AdminContext<'_> {
         audit::append(self.folder, &line);
     }
 
-    /// A key was made or revoked: in the audit log at once, and in force with the next request.
+    /// A key was made or revoked: logs it, and applies it from the next request on.
     fn key_changed(&self, change: &str, key: &model::AccessKey) {
         keys::audit(self.folder, change, key);
         if let Some(running) = self.running {
             running.serving.now().callers.take(key);
-            // Cards say whether there are keys. Looked up again: the next server has the key, and maybe older cards.
+            // Cards state whether there are keys. The server is loaded again: its successor has the key, but maybe
+            // older cards.
             running.serving.now().cards.forget();
         }
     }
 
-    /// The same answer as `/readyz`, which a supervisor beside the server may not reach.
+    /// The same answer as `/readyz`, which a supervisor beside the server may be unable to reach.
     async fn health(&self) -> Result<Value, Fault> {
         let running = self.running.ok_or_else(|| Fault::new(Kind::Unavailable, "no server runs on this data"))?;
         let ready = running.serving.now().readiness().await;
@@ -211,7 +212,8 @@ async fn perform_core(context: &AdminContext<'_>, request: Request) -> Result<Va
             let of_products: Vec<&str> = context.products.iter().flat_map(|product| product.scopes()).collect();
             let named = policy_scopes.iter().map(String::as_str).chain(named_by(rules));
             check_known(&scopes, &of_products, named).map_err(|text| Fault::new(Kind::InvalidParams, text))?;
-            let (key, shown) = keys::create(engine, keys::Wish { name, tenant, scopes, expires_in_ms }).await?;
+            let (key, shown) =
+                keys::create(engine, keys::NewKeyRequest { name, tenant, scopes, expires_in_ms }).await?;
             context.key_changed("created", &key);
             Ok(shown)
         }
@@ -226,7 +228,7 @@ async fn perform_core(context: &AdminContext<'_>, request: Request) -> Result<Va
         }
         Request::TaskList { agent, tenant, state, limit } => {
             let state = state.and_then(State::from_code);
-            tasks::list(engine, tasks::Wanted { tenant, agent, state }, limit).await
+            tasks::list(engine, tasks::TaskFilter { tenant, agent, state }, limit).await
         }
         Request::TaskShow { id } => tasks::show(engine, context.products, &id).await,
         Request::TaskCancel { id } => {
@@ -255,7 +257,7 @@ async fn perform_core(context: &AdminContext<'_>, request: Request) -> Result<Va
     }
 }
 
-/// How many open turns a report names.
+/// Most open turns that a report names.
 const NAMED: usize = 20;
 
 fn cause(fault: &Fault) -> String {
@@ -270,7 +272,7 @@ async fn doctor(engine: &Engine) -> Result<Value, Fault> {
         match engine.task(id).await {
             Ok(Some(task)) => open.push(tasks::summary(&task)),
             Ok(None) => {}
-            // One that cannot be read is what the doctor is asked for.
+            // An unreadable task is a finding of the report, not an error.
             Err(fault) => unreadable.push(json!({ "id": id.to_string(), "cause": cause(&fault) })),
         }
     }
@@ -331,14 +333,14 @@ pub async fn serve(
     products: &'static [&'static dyn ProductKind],
 ) -> std::io::Result<()> {
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
-    // A socket's path has 108 bytes; through an open folder any path is short enough.
+    // A socket's path has at most 108 bytes; relative to an open folder any path is short enough.
     let held = std::fs::File::open(folder)?;
     let path = socket_in(&held);
-    // The data folder's lock is ours: a socket that is still there belongs to a process that is gone.
+    // This process holds the lock of the data folder: an existing socket is that of an ended process.
     let _ = std::fs::remove_file(&path);
     let listener = UnixListener::bind(&path)?;
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
-    // Between the two lines above, others might have connected in a folder that is open to them.
+    // Between the two calls above, others may have connected if the folder is open to them.
     let owner = std::fs::metadata(&path)?.uid();
     let folder = folder.to_owned();
     tokio::spawn(async move {
@@ -360,7 +362,7 @@ pub async fn serve(
     Ok(())
 }
 
-/// Whether the other end is the owner of the data folder, or root.
+/// Whether the peer is the owner of the data folder, or root.
 fn is_operator(stream: &UnixStream, owner: u32) -> bool {
     stream.peer_cred().is_ok_and(|peer| peer.uid() == owner || peer.uid() == 0)
 }

@@ -1,5 +1,5 @@
-//! Looking after webhooks: how far each has come, and delivering again what was given up. Never an address beyond its
-//! host, never a secret.
+//! Webhooks for operators: the progress of each, and redelivery of those given up. Shows hosts only, never whole
+//! addresses or secrets.
 
 use engine::DeliveryStatus;
 use model::{Fault, Kind, PushState, Seq};

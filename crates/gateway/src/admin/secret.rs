@@ -1,4 +1,4 @@
-//! Text that no log shows.
+//! Text that debug output hides.
 
 use std::fmt;
 

@@ -1,24 +1,24 @@
-//! Tasks as operators see them: every tenant, visibility and agent, under a task's own id or the one its caller knows.
+//! Tasks for operators: of every tenant, visibility and agent, under a task's own id or the one its caller chose.
 
-use crate::product::Products;
+use crate::product::ProductKinds;
 use engine::Engine;
 use model::ports::store::TaskQuery;
 use model::{Body, Fault, Kind, Seq, Shape, State, Task, TaskId};
 use serde_json::{Value, json};
 
-/// How many rows one look at the store takes in.
+/// Rows of one query.
 const ROWS: u32 = 5_000;
-/// How many tasks are named when several callers have the same id.
+/// Most tasks that are listed when several callers have the same id.
 const NAMED: usize = 10;
 
-/// Which tasks an operator wants.
-pub(super) struct Wanted {
+/// The tasks that an operator asks for.
+pub(super) struct TaskFilter {
     pub(super) tenant: Option<String>,
     pub(super) agent: Option<String>,
     pub(super) state: Option<State>,
 }
 
-impl Wanted {
+impl TaskFilter {
     fn query(&self) -> TaskQuery {
         TaskQuery {
             tenant: self.tenant.as_deref().map(Into::into),
@@ -34,9 +34,9 @@ fn unavailable(trouble: model::ports::store::StoreError) -> Fault {
     Fault::new(Kind::Unavailable, trouble.to_string())
 }
 
-/// The newest `limit` tasks, and how many there are. The store counts tasks by state; by tenant or agent they are counted
-/// here, which looks at every row.
-pub(super) async fn list(engine: &Engine, wanted: Wanted, limit: u32) -> Result<Value, Fault> {
+/// The newest `limit` tasks, and the number of all. The store counts tasks by state; by tenant or agent they are
+/// counted here, which reads every row.
+pub(super) async fn list(engine: &Engine, wanted: TaskFilter, limit: u32) -> Result<Value, Fault> {
     let counted = wanted.tenant.is_none() && wanted.agent.is_none();
     let (mut ids, mut found, mut query) = (Vec::new(), 0, wanted.query());
     loop {
@@ -54,12 +54,12 @@ pub(super) async fn list(engine: &Engine, wanted: Wanted, limit: u32) -> Result<
             Ok(Some(task)) => tasks.push(summary(&task)),
             // Removed meanwhile.
             Ok(None) => {}
-            // It keeps no other from being listed.
+            // The other tasks are still listed.
             Err(fault) => tasks.push(json!({ "id": id.to_string(), "message": format!("cannot be read: {fault}") })),
         }
     }
     let total = match (counted && query.before.is_some(), wanted.state) {
-        // The walk saw them all.
+        // The loop has seen them all.
         (false, _) => found,
         (true, None) => engine.health().await?.tasks,
         (true, Some(state)) => {
@@ -91,7 +91,7 @@ pub(super) fn summary(task: &Task) -> Value {
     })
 }
 
-pub(super) async fn show(engine: &Engine, products: Products<'_>, id: &str) -> Result<Value, Fault> {
+pub(super) async fn show(engine: &Engine, products: ProductKinds<'_>, id: &str) -> Result<Value, Fault> {
     let id = named(engine, products, id).await?;
     let task = engine.task(id).await?.ok_or_else(|| Fault::task_not_found(id))?;
     let mut logs = engine.store().logs(vec![id]).await.map_err(unavailable)?;
@@ -107,16 +107,16 @@ pub(super) async fn show(engine: &Engine, products: Products<'_>, id: &str) -> R
     Ok(shown)
 }
 
-/// The same as [`named`], of a task that may be gone: its own id stays what it is.
-pub async fn own_id(engine: &Engine, products: Products<'_>, text: &str) -> Result<TaskId, Fault> {
+/// The same as [`named`], also for the own id of a task that is gone.
+pub async fn own_id(engine: &Engine, products: ProductKinds<'_>, text: &str) -> Result<TaskId, Fault> {
     match text.parse() {
         Ok(id) => Ok(id),
         Err(_) => named(engine, products, text).await,
     }
 }
 
-/// The task that an operator means: by its own id, as a product spells that, or by the id that a caller chose.
-pub(super) async fn named(engine: &Engine, products: Products<'_>, text: &str) -> Result<TaskId, Fault> {
+/// The task of an id: its own, a product's form of it, or the one that a caller chose.
+pub(super) async fn named(engine: &Engine, products: ProductKinds<'_>, text: &str) -> Result<TaskId, Fault> {
     let spelled = text.parse().ok().or_else(|| products.iter().find_map(|product| product.task_id(text)));
     if let Some(id) = spelled
         && engine.store().head(id).await.map_err(unavailable)?.is_some()
@@ -139,8 +139,8 @@ pub(super) async fn named(engine: &Engine, products: Products<'_>, text: &str) -
     }
 }
 
-/// Tasks that are named so by their callers, and whose they are. What an alias is kept under is a hash of caller, place and
-/// name, so the tasks that have one are looked through.
+/// Tasks with this alias, and their owners. The store has only a hash of caller, place and alias, so all tasks with an
+/// alias are searched.
 async fn aliased(engine: &Engine, alias: &str) -> Result<Vec<(TaskId, String)>, Fault> {
     let mut query = TaskQuery { aliased: true, rows: ROWS, ..TaskQuery::default() };
     let mut found = Vec::new();

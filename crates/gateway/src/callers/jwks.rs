@@ -1,10 +1,10 @@
-//! An issuer's public keys (JWKS, RFC 7517), fetched when they are needed and kept.
+//! An issuer's public keys (JWKS, RFC 7517), fetched on demand and kept.
 //!
-//! * Fetches are few: one at a time, and no two closer together than the floor, whoever asks for whatever key.
-//! * A set is good for as long as its answer says, then fetched anew while the old one goes on being used. What the issuer
-//!   took out is out with that.
-//! * An issuer that is down, or answers nonsense, changes nothing for a day: the old set stays. Without any set, tokens
-//!   are answered with "try again", not with "wrong".
+//! * Fetches are rare: one at a time, and at least `floor` apart, regardless of how many tokens and keys are asked for.
+//! * A set is valid for the lifetime that its response states; then it is fetched again while the old one stays in use.
+//!   Keys that the issuer removed are gone with the new set.
+//! * When an issuer is down or sends an unreadable set, the old set stays in use for a day. Without any set, a token is
+//!   answered with "try again", not with "invalid".
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,12 +23,12 @@ const KEYS: usize = 100;
 const DEFAULT_AGE: Duration = Duration::from_secs(600);
 const LEAST_AGE: Duration = Duration::from_secs(60);
 const MOST_AGE: Duration = Duration::from_secs(86_400);
-/// How long a set is used that cannot be fetched anew.
+/// Time for which an expired set stays in use when it cannot be fetched.
 const STALE: Duration = Duration::from_secs(86_400);
 
-pub(crate) enum Source {
+pub(crate) enum JwksSource {
     Url(String),
-    /// The issuer, whose OpenID configuration says where.
+    /// The issuer, whose OpenID configuration names the address.
     Discovery(String),
 }
 
@@ -50,19 +50,19 @@ impl Times {
 }
 
 pub(crate) struct Jwks {
-    source: Source,
+    source: JwksSource,
     client: reqwest::Client,
     times: Times,
     set: ArcSwapOption<Set>,
-    /// Held while a fetch is under way.
+    /// Locked during a fetch.
     flight: tokio::sync::Mutex<Flight>,
-    /// A refresh nobody waits for is under way.
+    /// A refresh in the background is running.
     refreshing: AtomicBool,
-    /// The last fetch failed: nobody who has a key waits for the next.
+    /// The last fetch failed: callers whose key is in the set do not wait for the next one.
     failing: AtomicBool,
-    /// The trouble has been logged.
+    /// The failure has been logged.
     complained: AtomicBool,
-    /// What the OpenID configuration said, for as long as it works.
+    /// The address from the OpenID configuration, until a fetch from it fails.
     discovered: Mutex<Option<String>>,
 }
 
@@ -73,19 +73,19 @@ struct Flight {
 }
 
 struct Set {
-    keys: Vec<Known>,
+    keys: Vec<SetKey>,
     fetched: Instant,
     good_for: Duration,
 }
 
-struct Known {
+struct SetKey {
     kid: Option<String>,
-    /// What it can check: by its kind, and by what it says itself.
+    /// The algorithms that the key can check: by its type and by its own `alg`.
     algorithms: Vec<Algorithm>,
     key: DecodingKey,
 }
 
-/// The keys a token might be signed with.
+/// The keys that a token may be signed with.
 pub(crate) struct Candidates {
     set: Arc<Set>,
     chosen: Vec<usize>,
@@ -102,8 +102,8 @@ pub(crate) fn discovery_url(issuer: &str) -> String {
 }
 
 impl Jwks {
-    pub(crate) fn new(source: Source, times: Times) -> Result<Arc<Jwks>, String> {
-        let (Source::Url(url) | Source::Discovery(url)) = &source;
+    pub(crate) fn new(source: JwksSource, times: Times) -> Result<Arc<Jwks>, String> {
+        let (JwksSource::Url(url) | JwksSource::Discovery(url)) = &source;
         web_address(url)?;
         let client = reqwest::Client::builder()
             .redirect(reqwest::redirect::Policy::none())
@@ -132,7 +132,7 @@ impl Jwks {
         (self.times.clock)()
     }
 
-    /// The keys that a token with this header may be signed with; none if the issuer has no such key.
+    /// The keys that a token with this header may be signed with; empty if the issuer has no such key.
     pub(crate) async fn keys(self: &Arc<Self>, kid: Option<&str>, algorithm: Algorithm) -> Result<Candidates, Fault> {
         let set = match self.current() {
             Some(set) => self.kept_fresh(set).await,
@@ -148,12 +148,12 @@ impl Jwks {
         if !found.chosen.is_empty() {
             return Ok(found);
         }
-        // A key we have not heard of: the issuer may have a new one.
+        // An unknown key id: the issuer may have a new key.
         self.fetch_after(Some(set.fetched)).await;
         let Some(set) = self.current() else { return Err(self.unavailable().await) };
         let found = set.candidates(kid, algorithm);
         if found.chosen.is_empty() && self.flight.lock().await.failed {
-            // Nobody can tell whether it is a good one.
+            // Without a set, the token can be neither accepted nor rejected.
             return Err(self.unavailable().await);
         }
         Ok(found)
@@ -177,7 +177,7 @@ impl Jwks {
         self.now().saturating_duration_since(set.fetched)
     }
 
-    /// Sees to a set past its time: nobody waits for the new one, unless the old one has been out of use for long.
+    /// Refreshes an expired set in the background; waits for the new one only if the old one is far out of date.
     async fn kept_fresh(self: &Arc<Self>, set: Arc<Set>) -> Arc<Set> {
         let age = self.age(&set);
         if age < set.good_for {
@@ -197,8 +197,8 @@ impl Jwks {
         set
     }
 
-    /// Fetches, unless somebody has since `seen` or did so a moment ago. The fetch is a task of its own: a caller that
-    /// goes away does not take it along.
+    /// Fetches, unless there was a fetch after `seen` or a moment ago. The fetch is a task of its own, so a caller that
+    /// disconnects does not cancel it.
     async fn fetch_after(self: &Arc<Self>, seen: Option<Instant>) {
         let jwks = self.clone();
         let fetched = tokio::spawn(async move {
@@ -243,14 +243,14 @@ impl Jwks {
 
     fn name(&self) -> &str {
         match &self.source {
-            Source::Url(url) | Source::Discovery(url) => url,
+            JwksSource::Url(url) | JwksSource::Discovery(url) => url,
         }
     }
 
     async fn ask(&self) -> Result<Set, String> {
         let url = match &self.source {
-            Source::Url(url) => url.clone(),
-            Source::Discovery(issuer) => self.discover(issuer).await?,
+            JwksSource::Url(url) => url.clone(),
+            JwksSource::Discovery(issuer) => self.discover(issuer).await?,
         };
         let (body, good_for) = self.get(&url).await?;
         #[derive(Deserialize)]
@@ -315,8 +315,8 @@ impl Jwks {
 
 impl Set {
     fn candidates(self: &Arc<Self>, kid: Option<&str>, algorithm: Algorithm) -> Candidates {
-        let fits = |known: &Known| {
-            // A token that does not say is tried with every key of its kind.
+        let fits = |known: &SetKey| {
+            // A token without a key id is tried with every key of its algorithm.
             known.algorithms.contains(&algorithm) && kid.is_none_or(|kid| known.kid.as_deref() == Some(kid))
         };
         let chosen = self.keys.iter().enumerate().filter(|(_, known)| fits(known)).map(|(at, _)| at).collect();
@@ -324,8 +324,8 @@ impl Set {
     }
 }
 
-/// A key of the set, if signatures can be checked with it. Never one of a shared secret: whoever reads the set has it.
-fn usable(key: Value) -> Option<Known> {
+/// A key of the set, if it can check signatures. Never a symmetric key: the set is public.
+fn usable(key: Value) -> Option<SetKey> {
     let jwk: Jwk = serde_json::from_value(key).ok()?;
     if !matches!(jwk.common.public_key_use, None | Some(PublicKeyUse::Signature)) {
         return None;
@@ -338,14 +338,14 @@ fn usable(key: Value) -> Option<Known> {
         AlgorithmParameters::EllipticCurve(key) if key.curve == EllipticCurve::P256 => &[Algorithm::ES256],
         AlgorithmParameters::EllipticCurve(key) if key.curve == EllipticCurve::P384 => &[Algorithm::ES384],
         AlgorithmParameters::OctetKeyPair(key) if key.curve == EllipticCurve::Ed25519 => &[Algorithm::EdDSA],
-        // Another crate's list, and an open one.
+        // The enum of another crate, which is non-exhaustive.
         _ => return None,
     };
     let said = jwk.common.key_algorithm;
     let algorithms = by_kind.iter().copied().filter(|one| said.is_none_or(|said| said == KeyAlgorithm::from(*one)));
     let algorithms: Vec<Algorithm> = algorithms.collect();
     let key = DecodingKey::from_jwk(&jwk).ok()?;
-    (!algorithms.is_empty()).then_some(Known { kid: jwk.common.key_id, algorithms, key })
+    (!algorithms.is_empty()).then_some(SetKey { kid: jwk.common.key_id, algorithms, key })
 }
 
 fn web_address(text: &str) -> Result<(), String> {

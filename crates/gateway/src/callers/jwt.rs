@@ -1,10 +1,10 @@
 //! Tokens of issuers that the config trusts (JWT, RFC 7519).
 //!
-//! What a token says of itself decides only whose keys it is checked with. How it may be signed is the issuer's config
-//! alone: a token that names `none`, or a secret where the issuer has public keys, is refused before any key is touched.
+//! A token's own claims only select the issuer whose keys check it. The allowed algorithms come from the issuer's
+//! config: a token that states `none`, or HMAC where the issuer has public keys, is refused before any key is used.
 //!
-//! A caller with a token is named `jwt:<issuer without its scheme>#<subject>`: no two issuers can make the same name, and
-//! none can make the name of a key.
+//! A caller with a token is named `jwt:<issuer without its scheme>#<subject>`: two issuers can never make the same
+//! name, and none can make the name of a key.
 
 use std::sync::Arc;
 
@@ -17,16 +17,16 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::bad_token;
-use super::jwks::{Jwks, Source, Times};
+use super::jwks::{Jwks, JwksSource, Times};
 use crate::settings;
 
 pub use jsonwebtoken::Algorithm;
 
-/// Longer ones are refused before they are looked at.
+/// Longer tokens are refused unread.
 const TOKEN_BYTES: usize = 16 << 10;
-/// What a token may call its subject or its tenant.
+/// Longest subject or tenant of a token.
 const NAME_BYTES: usize = 256;
-/// How a key set's tokens may be signed.
+/// Algorithms that a key set may check.
 const WITH_PUBLIC_KEYS: [Algorithm; 7] = [
     Algorithm::RS256,
     Algorithm::RS384,
@@ -37,7 +37,7 @@ const WITH_PUBLIC_KEYS: [Algorithm; 7] = [
     Algorithm::EdDSA,
 ];
 
-/// Whose tokens are read, and how.
+/// An issuer whose tokens are accepted, and the rules for them.
 #[derive(Clone, Debug)]
 pub struct Issuer {
     /// The exact `iss`.
@@ -49,13 +49,13 @@ pub struct Issuer {
     pub tenant_claim: String,
     /// The tenant of tokens without that claim.
     pub tenant: Option<Arc<str>>,
-    /// The tenants it may speak for; empty is any.
+    /// The tenants that its tokens may name; an empty list is any tenant.
     pub tenants: Vec<String>,
     pub name_claim: String,
     pub scope_claim: String,
-    /// No two fetches of its keys begin closer together.
+    /// Least time between two fetches of its keys.
     pub floor_ms: u64,
-    /// For a whole fetch.
+    /// Time limit of a whole fetch.
     pub patience_ms: u64,
 }
 
@@ -79,16 +79,16 @@ impl Issuer {
     }
 }
 
-/// Where an issuer's keys are.
+/// Source of an issuer's keys.
 #[derive(Clone, PartialEq, Eq)]
 pub enum KeySource {
-    /// A secret shared with it: HS256.
+    /// A secret shared with the issuer: HS256.
     Secret(String),
     Jwks {
         url: String,
         algorithms: Vec<Algorithm>,
     },
-    /// Where its OpenID configuration says.
+    /// The address that the OpenID configuration names.
     Discovery {
         algorithms: Vec<Algorithm>,
     },
@@ -104,14 +104,14 @@ impl std::fmt::Debug for KeySource {
     }
 }
 
-/// The desk where tokens are read.
+/// Verifies tokens of the configured issuers.
 pub(crate) struct Issuers {
     all: Vec<Trusted>,
 }
 
 struct Trusted {
     facts: Issuer,
-    /// What its callers' names begin with.
+    /// Prefix of its callers' names.
     prefix: String,
     algorithms: Vec<Algorithm>,
     keys: Keys,
@@ -127,7 +127,7 @@ struct Header {
     alg: String,
     #[serde(default)]
     kid: Option<String>,
-    /// Extensions that must be understood; we understand none.
+    /// Extensions that the reader must support; none is supported.
     #[serde(default)]
     crit: Option<serde::de::IgnoredAny>,
 }
@@ -138,14 +138,14 @@ struct Unverified {
     iss: Option<String>,
 }
 
-/// Whether a bearer looks like a token rather than a key: three segments, the first of which is a JSON object.
+/// Whether a bearer credential is a token rather than a key: three segments, the first of which is a JSON object.
 pub fn is_token(bearer: &str) -> bool {
     let mut segments = bearer.split('.');
     let (Some(head), Some(_), Some(_), None) = (segments.next(), segments.next(), segments.next(), segments.next())
     else {
         return false;
     };
-    // However long it claims to be, its beginning tells; a multiple of four letters decodes by itself.
+    // The beginning decides, regardless of the length; a multiple of four letters decodes by itself.
     let beginning = &head.as_bytes()[..if head.len() > 64 { 64 } else { head.len() }];
     URL_SAFE_NO_PAD.decode(beginning).is_ok_and(|json| json.trim_ascii_start().first() == Some(&b'{'))
 }
@@ -156,7 +156,7 @@ impl Issuers {
     }
 
     fn with(issuers: &[Issuer], times: impl Fn(&Issuer) -> Times) -> Result<Issuers, settings::Error> {
-        // Another one may be installed already; there is only this one to choose from.
+        // Another provider may be installed already; the features of the crate allow this one only.
         let _ = jsonwebtoken::crypto::aws_lc::DEFAULT_PROVIDER.install_default();
         let mut all: Vec<Trusted> = Vec::with_capacity(issuers.len());
         for issuer in issuers {
@@ -170,8 +170,8 @@ impl Issuers {
         Ok(Issuers { all })
     }
 
-    /// What has been fetched from an issuer stays for as long as it is fetched the same way: an issuer that is down now must
-    /// not lose its callers because something else was changed.
+    /// Takes over the fetched keys of every issuer whose source of keys is unchanged: a change elsewhere in the config
+    /// must not lock out the callers of an issuer that is down now.
     pub(crate) fn keep_keys_of(&mut self, before: &Issuers) {
         for one in &mut self.all {
             let (Keys::Set(set), facts) = (&mut one.keys, &one.facts) else { continue };
@@ -253,14 +253,14 @@ impl Trusted {
             KeySource::Secret(secret) => {
                 (Keys::Secret(DecodingKey::from_secret(secret.as_bytes())), vec![Algorithm::HS256])
             }
-            KeySource::Jwks { url, algorithms } => set(Source::Url(url.clone()), algorithms)?,
-            KeySource::Discovery { algorithms } => set(Source::Discovery(issuer.issuer.clone()), algorithms)?,
+            KeySource::Jwks { url, algorithms } => set(JwksSource::Url(url.clone()), algorithms)?,
+            KeySource::Discovery { algorithms } => set(JwksSource::Discovery(issuer.issuer.clone()), algorithms)?,
         };
         let bare = issuer.issuer.split_once("://").map_or(&*issuer.issuer, |(_, bare)| bare);
         Ok(Trusted { prefix: format!("jwt:{bare}#"), facts: issuer.clone(), algorithms, keys })
     }
 
-    /// The claims, once everything about the token is known to be in order.
+    /// The claims of a token that passed every check.
     async fn claims(&self, token: &str, header: &Header) -> Result<Map<String, Value>, Fault> {
         let named = self.algorithms.iter().find(|known| format!("{known:?}") == header.alg);
         let algorithm = *named.ok_or_else(|| bad_token("the token is signed in a way that is not taken here"))?;
@@ -311,7 +311,8 @@ impl Trusted {
     }
 }
 
-/// A caller's scopes. None at all are everything, to us; so a token that says it has none has one that is nothing.
+/// A caller's scopes. An empty list would mean every scope, so a token whose claim is empty gets one scope that covers
+/// nothing.
 fn scopes(claims: &Map<String, Value>, claim: &str) -> Result<Vec<String>, Fault> {
     let unreadable = || bad_token(format!("the token's claim {claim} is not a list of scopes"));
     let all: Vec<String> = match claims.get(claim).or_else(|| claims.get("scp")) {
@@ -340,7 +341,7 @@ fn decode(token: &str, key: &DecodingKey, how: &Validation) -> Result<Map<String
         ErrorKind::InvalidSignature => bad_token("the token's signature is not right"),
         ErrorKind::MissingRequiredClaim(claim) => bad_token(format!("the token lacks the claim {claim}")),
         ErrorKind::InvalidClaimFormat(claim) => bad_token(format!("the token's claim {claim} is not a time")),
-        // Another crate's list, and an open one.
+        // The enum of another crate, which is non-exhaustive.
         _ => bad_token("the token cannot be read; get a new one").because(error),
     })
 }

@@ -1,4 +1,4 @@
-//! Tokens against an issuer that rotates its keys, goes down, talks nonsense or is silent.
+//! Tokens of an issuer that rotates its keys, goes down, sends unreadable sets or does not answer.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -78,9 +78,9 @@ struct Web {
     base: String,
     answers: Arc<Mutex<HashMap<String, Answer>>>,
     fetches: Arc<AtomicUsize>,
-    /// A fetch of a held path goes on with one of these.
+    /// A fetch of a held path waits for one of these permits.
     gate: Arc<Semaphore>,
-    /// One for each fetch that has come.
+    /// One permit for each fetch that has arrived.
     came: Arc<Semaphore>,
 }
 
@@ -169,7 +169,7 @@ fn set_of(pairs: &[&Pair]) -> Value {
     json!({ "keys": pairs.iter().map(|pair| pair.public.clone()).collect::<Vec<_>>() })
 }
 
-/// A desk whose clock can be put forward.
+/// Issuers whose clock a test moves forward.
 struct Desk {
     issuers: Arc<Issuers>,
     ahead: Arc<AtomicU64>,
@@ -328,7 +328,7 @@ async fn how_a_token_is_signed_is_not_for_the_token_to_say() {
     let header = Header { kid: Some("old".into()), ..Header::new(Algorithm::RS256) };
     let token = encode(&header, &claims(), &rsa().private).unwrap();
     assert!(desk.refused(&token).await.contains("does not have"));
-    // A key of its own in the header.
+    // A key in the token's own header.
     let stranger = Pair::new("rsa", Algorithm::RS256, rsa_key());
     let jwk: Jwk = serde_json::from_value(stranger.public.clone()).unwrap();
     let header = Header { kid: Some("rsa".into()), jwk: Some(jwk), ..Header::new(Algorithm::RS256) };
@@ -427,7 +427,7 @@ async fn a_crowd_fetches_once_and_whoever_leaves_takes_nothing_along() {
         })
         .collect();
     web.came.acquire().await.unwrap().forget();
-    // Whoever began the fetch may be among them.
+    // The caller that began the fetch may be among them.
     for one in &crowd[..10] {
         one.abort();
     }

@@ -1,8 +1,8 @@
-//! Who is calling: keys from the config, keys that operators make and revoke while the server runs, and tokens of issuers
-//! that the config trusts ([`jwt`], whose keys come from [`jwks`]).
+//! Authentication: keys from the config, keys that operators make and revoke at run time, and tokens of issuers that
+//! the config trusts ([`jwt`], with keys from [`jwks`]).
 //!
-//! A caller is a tenant and a name. What one owns (tasks, idempotency keys) goes by both, so that names of different
-//! kinds must never meet: `anonymous` and everything that begins with `jwt:` or `oauth:` are no names for a key.
+//! A caller is a tenant and a name. Both identify the owner of tasks and idempotency keys, so names of different kinds
+//! must be distinct: a key cannot be named `anonymous`, `jwt:…` or `oauth:…`.
 
 pub(crate) mod jwks;
 pub mod jwt;
@@ -20,57 +20,57 @@ use web::credentials::{self, AuthScheme, Authorization};
 use crate::Settings;
 use crate::settings::{self, Key};
 
-/// What a fault about a token says of itself, for the challenge.
+/// The fact that marks a fault about a token, for the challenge.
 const INVALID_TOKEN: (&str, &str) = ("error", "invalid_token");
 
 pub struct Callers {
     required: bool,
-    /// Of the config.
+    /// Keys from the config.
     keys: Keys,
-    /// Made by operators: in force at once and whatever the config says, so every version of the server shares them.
+    /// Keys made by operators. They are valid at once and under any config, so every version of the server shares them.
     made: Arc<RwLock<Keys>>,
     tokens: Option<jwt::Issuers>,
     anonymous: Arc<Caller>,
 }
 
-/// By the hash of the secret: looking up a hash tells nothing about the secrets that are not it.
-type Keys = HashMap<[u8; 32], Known>;
+/// By the hash of the secret: the time of a lookup reveals nothing about other secrets.
+type Keys = HashMap<[u8; 32], KnownKey>;
 
-struct Known {
+struct KnownKey {
     hash: [u8; 32],
     caller: Arc<Caller>,
-    /// The key's id, where an operator made it.
+    /// The key's id, if an operator made it.
     made: Option<Arc<str>>,
     expires_at: Option<Time>,
 }
 
-/// Where a key comes from.
+/// Origin of a key.
 pub enum Source {
     Config {
         hash: [u8; 32],
     },
-    /// Made by an operator: its id.
+    /// Made by an operator, with its id.
     Operator {
         id: Arc<str>,
         hash: [u8; 32],
     },
 }
 
-/// What the headers show.
-enum Shown<'h> {
+/// The credential in the headers.
+enum PresentedCredential<'h> {
     Caller(Arc<Caller>),
     Token(&'h str),
 }
 
 impl Callers {
-    /// Whom the settings let in. Of the callers `before` they keep the keys that operators made and those that were fetched
-    /// from issuers.
+    /// The callers of the settings. Keys that operators made and keys fetched from issuers are taken over from
+    /// `before`.
     pub(crate) fn new(settings: &Settings, before: Option<&Callers>) -> Result<Callers, settings::Error> {
         for key in &settings.keys {
             if is_reserved(&key.name) {
                 return Err(settings::Error(reserved(&key.name)));
             }
-            // Lists are kept under tenant and name, told apart by a control character.
+            // Lists are stored under tenant and name, separated by a control character.
             if key.name.contains(char::is_control) || key.tenant.contains(char::is_control) {
                 return Err(settings::Error(format!("a key cannot be named {:?}: choose printable names", key.name)));
             }
@@ -79,7 +79,7 @@ impl Callers {
             let Key { name, tenant, scopes, expires_at, .. } = key;
             let caller = known_caller(tenant, name, scopes);
             let hash = hash(&key.secret);
-            (hash, Known { hash, caller, made: None, expires_at: *expires_at })
+            (hash, KnownKey { hash, caller, made: None, expires_at: *expires_at })
         });
         let tokens = if settings.issuers.is_empty() {
             None
@@ -99,7 +99,7 @@ impl Callers {
         })
     }
 
-    /// Takes a key as it is from now on: known, changed or revoked, with the next request.
+    /// Applies the current state of a key (new, changed or revoked) from the next request on.
     pub fn take(&self, key: &AccessKey) {
         let mut known = self.made.write();
         known.retain(|_, known| known.made.as_ref() != Some(&key.id));
@@ -111,19 +111,19 @@ impl Callers {
             return;
         }
         let caller = known_caller(&key.tenant, &key.name, &key.scopes);
-        let entry = Known { hash: key.hash, caller, made: Some(key.id.clone()), expires_at: key.expires_at };
+        let entry = KnownKey { hash: key.hash, caller, made: Some(key.id.clone()), expires_at: key.expires_at };
         known.insert(key.hash, entry);
     }
 
-    /// Fetches what is needed to read tokens, so that the first caller does not wait for it. What cannot be had is
-    /// logged and tried again when a token comes.
+    /// Fetches the keys of issuers ahead, so that the first caller does not wait. A failed fetch is logged and repeated
+    /// when a token comes.
     pub async fn warm_up(&self) {
         if let Some(tokens) = &self.tokens {
             tokens.warm_up().await;
         }
     }
 
-    /// Whether there is something a caller could show.
+    /// Whether any credential exists.
     pub fn has_any(&self) -> bool {
         self.tokens.is_some() || self.has_keys()
     }
@@ -132,7 +132,7 @@ impl Callers {
         !self.keys.is_empty() || !self.made.read().is_empty()
     }
 
-    /// Whose tokens are read, if anybody's.
+    /// The verifier of tokens, if an issuer is configured.
     pub(crate) fn tokens(&self) -> Option<&jwt::Issuers> {
         self.tokens.as_ref()
     }
@@ -145,20 +145,20 @@ impl Callers {
         &self.anonymous
     }
 
-    /// Who shows this. A wrong credential is refused even where none is needed: whoever sends one wants to be somebody.
-    /// Only a token may have to wait, for its issuer's keys.
+    /// The caller with the credential in the headers. A wrong credential is refused even where none is required,
+    /// because its sender expects to be authenticated. Only a token may have to wait, for its issuer's keys.
     pub async fn identify(&self, headers: &HeaderMap) -> Result<Arc<Caller>, Fault> {
         match self.look(headers)? {
-            Shown::Caller(caller) => Ok(caller),
-            // Boxed, so that those who have no token do not carry its weight.
-            Shown::Token(token) => match &self.tokens {
+            PresentedCredential::Caller(caller) => Ok(caller),
+            // Boxed, so that the future of a request without a token stays small.
+            PresentedCredential::Token(token) => match &self.tokens {
                 Some(tokens) => Box::pin(tokens.verify(token)).await,
                 None => Err(refused("the key is not known here")),
             },
         }
     }
 
-    /// Whose key this secret is, and where it comes from.
+    /// The caller whose key has this secret, and the origin of the key.
     pub fn by_secret(&self, secret: &str) -> Option<(Arc<Caller>, Source)> {
         let hash = hash(secret);
         if let Some(known) = self.keys.get(&hash) {
@@ -170,29 +170,29 @@ impl Callers {
         Some((known.shown(&hash)?.ok()?, source))
     }
 
-    /// Whether a key that an operator made is good: the one with this hash of its secret.
+    /// Whether a valid key that an operator made has this hash.
     pub fn has_operators_key(&self, hash: &[u8; 32]) -> bool {
         self.made.read().get(hash).is_some_and(|known| matches!(known.shown(hash), Some(Ok(_))))
     }
 
-    /// The hashes of the good keys that the config has under this name.
+    /// The hashes of the valid keys that the config has under this name.
     pub fn config_keys(&self, tenant: &str, name: &str) -> Vec<[u8; 32]> {
-        let good = |known: &&Known| known.is_of(tenant, name) && matches!(known.shown(&known.hash), Some(Ok(_)));
+        let good = |known: &&KnownKey| known.is_of(tenant, name) && matches!(known.shown(&known.hash), Some(Ok(_)));
         self.keys.values().filter(good).map(|known| known.hash).collect()
     }
 
-    /// Whether there is a good key of this name, wherever it comes from.
+    /// Whether a valid key of any origin has this name.
     pub fn has_name(&self, tenant: &str, name: &str) -> bool {
-        let good = |known: &Known| known.is_of(tenant, name) && matches!(known.shown(&known.hash), Some(Ok(_)));
+        let good = |known: &KnownKey| known.is_of(tenant, name) && matches!(known.shown(&known.hash), Some(Ok(_)));
         self.keys.values().any(good) || self.made.read().values().any(good)
     }
 
-    fn look<'h>(&self, headers: &'h HeaderMap) -> Result<Shown<'h>, Fault> {
+    fn look<'h>(&self, headers: &'h HeaderMap) -> Result<PresentedCredential<'h>, Fault> {
         let key =
             || credentials::api_key(headers).map(|key| key.map_err(|_| refused("the X-Api-Key header is not text")));
         let secret = match Authorization::of(headers) {
             None => match key() {
-                None => return Ok(Shown::Caller(self.anonymous.clone())),
+                None => return Ok(PresentedCredential::Caller(self.anonymous.clone())),
                 Some(key) => key?,
             },
             Some(authorization) => {
@@ -201,11 +201,11 @@ impl Callers {
                     AuthScheme::Bearer => {
                         let secret = authorization.credentials.unwrap_or_default();
                         if self.tokens.is_some() && jwt::is_token(secret) {
-                            return Ok(Shown::Token(secret));
+                            return Ok(PresentedCredential::Token(secret));
                         }
                         secret
                     }
-                    // A proxy's own credential may stand there; the key is in its own header.
+                    // The header may hold a credential for a proxy; the key is in its own header.
                     AuthScheme::Basic | AuthScheme::Other => key().ok_or_else(|| {
                         refused("use a bearer key: Authorization: Bearer <key>, or X-Api-Key: <key>")
                     })??,
@@ -217,16 +217,16 @@ impl Callers {
             Some(known) => known.shown(&hash),
             None => self.made.read().get(&hash).and_then(|known| known.shown(&hash)),
         };
-        caller.unwrap_or_else(|| Err(refused("the key is not known here"))).map(Shown::Caller)
+        caller.unwrap_or_else(|| Err(refused("the key is not known here"))).map(PresentedCredential::Caller)
     }
 }
 
-impl Known {
+impl KnownKey {
     fn is_of(&self, tenant: &str, name: &str) -> bool {
         *self.caller.tenant == *tenant && *self.caller.name == *name
     }
 
-    /// Whose key it is, for one who shows a secret of this hash.
+    /// The caller of the key, if its secret has this hash.
     fn shown(&self, hash: &[u8; 32]) -> Option<Result<Arc<Caller>, Fault>> {
         if !bool::from(self.hash.ct_eq(hash)) {
             return None;
@@ -242,15 +242,15 @@ fn known_caller(tenant: &Arc<str>, name: &Arc<str>, scopes: &[String]) -> Arc<Ca
     Arc::new(Caller { tenant: tenant.clone(), name: name.clone(), authenticated: true, scopes: scopes.into() })
 }
 
-/// Names of callers that products identify begin so. Stored tasks and logs have them.
+/// Prefixes of the names that products give their callers. Stored tasks and logs contain them.
 const RESERVED_PREFIXES: [&str; 1] = ["oauth:"];
 
-/// Names that are other callers': those without a credential, and those with a token.
+/// Whether a name is reserved for callers without a credential, with a token, or of a product.
 pub fn is_reserved(name: &str) -> bool {
     name == "anonymous" || is_token(name) || RESERVED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// Whether a caller of this name showed a token of an issuer.
+/// Whether a caller's name is that of a token's subject.
 pub fn is_token(name: &str) -> bool {
     name.starts_with("jwt:")
 }
@@ -270,17 +270,17 @@ fn refused(message: &str) -> Fault {
     Fault::new(Kind::Unauthenticated, message)
 }
 
-/// A token that is not taken, and why: without a word about what would be.
+/// The fault of a token that is not accepted. The message does not say which one would be.
 fn bad_token(message: impl Into<String>) -> Fault {
     Fault::new(Kind::Unauthenticated, message).fact(INVALID_TOKEN.0, INVALID_TOKEN.1)
 }
 
-/// What to say to a caller without a credential where one is needed.
+/// The fault of a caller without a credential where one is required.
 pub fn nobody() -> Fault {
     refused("authentication is required: send Authorization: Bearer <key> or X-Api-Key: <key>")
 }
 
-/// The `WWW-Authenticate` that goes with a refusal.
+/// The `WWW-Authenticate` header for a fault.
 pub fn challenge(fault: &Fault) -> HeaderValue {
     let plain = HeaderValue::from_static("Bearer realm=\"a2a\"");
     if !fault.facts.iter().any(|(name, value)| (*name, &**value) == INVALID_TOKEN) {

@@ -1,4 +1,4 @@
-//! What a config must be like to be taken: an address that may be delivered to, and secrets that fit into a header.
+//! Checks of a push config: its address must be allowed, and its secrets must fit into a header.
 
 use model::{Fault, PushConfig};
 use url::Url;
@@ -35,7 +35,7 @@ fn address(policy: &OutboundPolicy, text: &str) -> Result<(), Fault> {
     policy.admit(&url).map_err(|refused| Fault::params("url", format!("the url is refused: {}", refused.message())))
 }
 
-/// What is put into a header must not end it.
+/// Refuses text that is too long for a header or would end it.
 fn fits(field: &str, what: &str, text: Option<&str>) -> Result<(), Fault> {
     let text = text.unwrap_or_default();
     if text.len() > SECRET_BYTES {

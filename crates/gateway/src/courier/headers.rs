@@ -1,5 +1,4 @@
-//! What goes around a delivery: who it is for, by which secret its receiver knows us, and what makes a repeat
-//! recognisable.
+//! Headers of a delivery: the receiver's credentials, the signature, and the ids that make a repeat recognisable.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,7 +8,7 @@ use model::PushSpec;
 use web::credentials::API_KEY;
 
 static NOTIFICATION_TOKEN: HeaderName = HeaderName::from_static("a2a-notification-token");
-/// As everybody but one called it.
+/// The name that most implementations use.
 static X_NOTIFICATION_TOKEN: HeaderName = HeaderName::from_static("x-a2a-notification-token");
 static NOTIFICATION_JWT: HeaderName = HeaderName::from_static("x-a2a-notification-jwt");
 static EVENT_ID: HeaderName = HeaderName::from_static("x-a2a-event-id");
@@ -18,13 +17,13 @@ static WEBHOOK_ID: HeaderName = HeaderName::from_static("webhook-id");
 static WEBHOOK_TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
 static WEBHOOK_SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
 
-/// How a receiver wants to know us.
+/// The way in which a receiver authenticates a delivery.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Scheme {
     Bearer,
     Basic,
     ApiKey,
-    /// The credentials sign and are never sent.
+    /// The credentials are the key of the signature and are never sent.
     Hmac,
     Other,
 }
@@ -39,7 +38,7 @@ fn scheme(name: &str) -> Scheme {
     }
 }
 
-/// The key a delivery is signed with: the config's own, the server's, or the token that both sides know.
+/// The key that signs a delivery: the config's own secret, the server's, or the token of the config.
 pub(super) fn signing_key<'a>(spec: &'a PushSpec, server: Option<&'a str>) -> Option<&'a str> {
     let own = match (&spec.scheme, &spec.credentials) {
         (Some(name), Some(credentials)) if scheme(name) == Scheme::Hmac => Some(credentials.as_str()),
@@ -48,8 +47,8 @@ pub(super) fn signing_key<'a>(spec: &'a PushSpec, server: Option<&'a str>) -> Op
     own.or(server).or(spec.token.as_deref())
 }
 
-/// The facts of one delivery that are told in headers.
-pub(super) struct Around<'a> {
+/// The facts of one delivery that its headers state.
+pub(super) struct DeliveryFacts<'a> {
     pub(super) spec: &'a PushSpec,
     pub(super) a2a_json: bool,
     pub(super) event: &'a str,
@@ -59,8 +58,8 @@ pub(super) struct Around<'a> {
     pub(super) jwt: Option<&'a str>,
 }
 
-pub(super) fn headers(around: &Around<'_>) -> Result<HeaderMap, InvalidHeaderValue> {
-    let Around { spec, a2a_json, event, id, timestamp, signature, jwt } = *around;
+pub(super) fn headers(around: &DeliveryFacts<'_>) -> Result<HeaderMap, InvalidHeaderValue> {
+    let DeliveryFacts { spec, a2a_json, event, id, timestamp, signature, jwt } = *around;
     let mut headers = HeaderMap::with_capacity(12);
     let kind = if a2a_json { "application/a2a+json" } else { "application/json" };
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
@@ -76,7 +75,7 @@ pub(super) fn headers(around: &Around<'_>) -> Result<HeaderMap, InvalidHeaderVal
             }
             true
         }
-        // Nothing to be known by: a scheme alone says only what its receiver understands.
+        // Without credentials a scheme only says which kind of token the receiver accepts.
         (_, None) | (None, Some(_)) => false,
     };
     if let Some(jwt) = jwt {
@@ -101,7 +100,7 @@ pub(super) fn headers(around: &Around<'_>) -> Result<HeaderMap, InvalidHeaderVal
 fn credential(name: &str, credentials: &str) -> Result<Option<(HeaderName, HeaderValue)>, InvalidHeaderValue> {
     let known = match scheme(name) {
         Scheme::Bearer => (AUTHORIZATION, secret(&format!("Bearer {credentials}"))?),
-        // `user:pass`, or that in base64 already, which has no colon.
+        // `user:pass`, or base64 of it, which has no colon.
         Scheme::Basic if credentials.contains(':') => {
             (AUTHORIZATION, secret(&format!("Basic {}", STANDARD.encode(credentials)))?)
         }
@@ -113,14 +112,14 @@ fn credential(name: &str, credentials: &str) -> Result<Option<(HeaderName, Heade
     Ok(Some(known))
 }
 
-/// A value that nobody's debug output shows. Text beyond ASCII goes out as the UTF-8 it came in.
+/// A value that debug output hides. Text beyond ASCII is sent as UTF-8.
 fn secret(text: &str) -> Result<HeaderValue, InvalidHeaderValue> {
     let mut value = HeaderValue::from_bytes(text.as_bytes())?;
     value.set_sensitive(true);
     Ok(value)
 }
 
-/// An id that callers chose, in letters that every header takes.
+/// An id that a caller chose, escaped for a header.
 pub(super) fn header_safe(id: &str) -> String {
     let mut safe = String::with_capacity(id.len());
     for byte in id.bytes() {

@@ -1,4 +1,4 @@
-//! A token of our own on a delivery: a JWT signed with ES256, for receivers who check who sends instead of sharing a
+//! The server's own token on a delivery: a JWT signed with ES256, for receivers that verify the sender without a shared
 //! secret. The public key is at `/.well-known/jwks.json`.
 
 use std::path::Path;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::keyfile::{self, KeyFault};
 
-/// How long a token is good: receivers should not have to trust an old one.
+/// Lifetime of a token, short so that an old one is worth nothing.
 const GOOD_FOR_S: i64 = 300;
 
 pub struct Signer {
@@ -41,19 +41,19 @@ struct Claims<'a> {
     request_body_sha256: &'a str,
 }
 
-/// What one token speaks of.
-pub(super) struct About<'a> {
+/// The facts that one token states.
+pub(super) struct TokenFacts<'a> {
     /// The receiver: scheme, host and port.
     pub(super) endpoint: &'a str,
     pub(super) event: &'a str,
-    /// The task, under the id its owner knows.
+    /// The task, under the id that its owner uses.
     pub(super) task: &'a str,
     pub(super) body_sha256: &'a str,
     pub(super) at: i64,
 }
 
 impl Signer {
-    /// The key in this file, which is made when it is not there.
+    /// The key in this file; a missing file is created.
     pub fn in_folder(path: &Path, issuer: String) -> Result<Signer, KeyFault> {
         let wrong = |why: &str| {
             let path = path.display();
@@ -72,7 +72,7 @@ impl Signer {
         let der = STANDARD.decode(body.trim()).map_err(|_| wrong("it is not PEM"))?;
         let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &der);
         let pair = pair.map_err(|_| wrong("it is not a P-256 key in PKCS#8"))?;
-        // A point as it is written: 4, then both coordinates.
+        // An uncompressed point: the byte 4, then both coordinates.
         let point = pair.public_key().as_ref();
         let (Some(x), Some(y)) = (point.get(1..33), point.get(33..65)) else {
             return Err(wrong("its public half is odd"));
@@ -86,12 +86,12 @@ impl Signer {
         Ok(Signer { key, header, jwks: json!({ "keys": Value::from(vec![jwk]) }).to_string(), issuer })
     }
 
-    /// The document that receivers check tokens with.
+    /// The document that receivers verify tokens with.
     pub fn jwks(&self) -> &str {
         &self.jwks
     }
 
-    pub(super) fn token(&self, about: &About<'_>) -> Result<String, String> {
+    pub(super) fn token(&self, about: &TokenFacts<'_>) -> Result<String, String> {
         let claims = Claims {
             iss: &self.issuer,
             aud: about.endpoint,

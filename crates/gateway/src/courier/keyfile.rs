@@ -1,11 +1,11 @@
-//! Secrets of our own, kept in files that only their owner reads. A file is there whole or not at all, so that a crash at
-//! the first start leaves no half of a key.
+//! Files with the server's own keys, readable by their owner only. A file is written whole or not at all, so that a
+//! crash at the first start leaves no partial key.
 
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// What stands in the way of a start, and what to do about it.
+/// The reason why the server cannot start, and the remedy.
 #[derive(Debug)]
 pub struct KeyFault(String);
 
@@ -22,7 +22,7 @@ impl KeyFault {
     }
 }
 
-/// What the file holds; `None` where there is none.
+/// The content of the file; `None` if it does not exist.
 pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>, KeyFault> {
     let bytes = match std::fs::read(path) {
         Ok(bytes) => bytes,
@@ -48,7 +48,7 @@ pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), KeyFault> {
         KeyFault::new(format!("cannot write the key to {}: {error}; {what}", path.display()))
     };
     let beside = PathBuf::from(format!("{}.new", path.display()));
-    // What a crash may have left.
+    // A crash may have left a partial file.
     let _ = std::fs::remove_file(&beside);
     let mut file =
         std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside).map_err(trouble)?;

@@ -1,9 +1,10 @@
-//! The courier: brings letters to webhooks. It knows the wire, the network and the seal; what is delivered, in which
-//! order and when again is the engine's.
+//! The sender of webhooks. It encodes, signs, encrypts and posts; the engine decides what is delivered, in which order,
+//! and when an attempt is repeated.
 //!
-//! * `check` says which configs are taken at all; the outbound policy of the crate `web` says which addresses are connected to
-//! * `seal` keeps configs unreadable at rest, `keyfile` keeps our own keys
-//! * `headers`, `sign` and `jwt` are what goes around a body; `post` is one attempt over the network
+//! * `check` decides which configs are accepted; the outbound policy of the crate `web` decides which addresses are
+//!   connected to
+//! * `seal` encrypts configs at rest, `keyfile` reads and writes the server's own keys
+//! * `headers`, `sign` and `jwt` make the headers of a body; `post` is one attempt over the network
 
 mod check;
 mod headers;
@@ -34,30 +35,30 @@ pub use web::outbound::{AllowedHost, HostResolver, OutboundPolicy, SystemResolve
 
 use crate::links::{Links, Terms};
 use crate::settings::Files;
-use headers::Around;
+use headers::DeliveryFacts;
 use web::body::in_json;
 
-/// The name of the seal's key in the data folder.
+/// File name of the encryption key in the data folder.
 pub const SEAL_KEY: &str = "seal.key";
-/// The name of the key for tokens in the data folder.
+/// File name of the key for tokens in the data folder.
 pub const JWT_KEY: &str = "push-jwt.pem";
 
-/// How many configs are tried to prove a key.
+/// Number of configs that are decrypted to prove a key.
 const SAMPLE: usize = 8;
 
 /// How deliveries are made.
 pub struct Options {
     pub policy: OutboundPolicy,
-    /// For a connection to be there, in milliseconds.
+    /// Time limit of a connect, in milliseconds.
     pub connect_ms: u64,
-    /// For a whole attempt, in milliseconds.
+    /// Time limit of a whole attempt, in milliseconds.
     pub timeout_ms: u64,
-    /// Signs what no secret of a config's own does.
+    /// Signs deliveries whose config has no secret of its own.
     pub signing_secret: Option<String>,
     pub resolver: Arc<dyn HostResolver>,
-    /// The forms of products, whose push configs are served, too.
+    /// The wires of products, whose push configs are served, too.
     pub product_wires: Vec<&'static dyn JsonWire>,
-    /// How large files are shown, and where the server is reached; without it, by their bytes.
+    /// The server's public address, and how large files are shown. Without it, files are shown by their bytes.
     pub files: Option<(String, Files)>,
 }
 
@@ -75,23 +76,23 @@ impl Default for Options {
     }
 }
 
-/// Delivers by HTTP.
-pub struct HttpCourier(Arc<Desk>);
+/// Delivers webhooks by HTTP.
+pub struct HttpCourier(Arc<SenderState>);
 
-struct Desk {
+struct SenderState {
     store: Arc<dyn Store>,
     seal: Arc<Seal>,
     signer: Option<Signer>,
     policy: Arc<OutboundPolicy>,
     signing_secret: Option<String>,
-    post: post::Post,
+    post: post::TimedPost,
     product_wires: Vec<&'static dyn JsonWire>,
     links: Links,
     files: Option<(String, Files)>,
 }
 
 impl HttpCourier {
-    /// `store` is where large content is fetched from.
+    /// `store` holds the large content of bodies.
     pub fn new(
         store: Arc<dyn Store>,
         seal: impl Into<Arc<Seal>>,
@@ -101,7 +102,7 @@ impl HttpCourier {
         let Options { policy, connect_ms, timeout_ms, signing_secret, resolver, product_wires, files } = options;
         let policy = Arc::new(policy);
         let (connect, whole) = (Duration::from_millis(connect_ms), Duration::from_millis(timeout_ms));
-        let post = post::Post::new(&policy, &resolver, connect, whole);
+        let post = post::TimedPost::new(&policy, &resolver, connect, whole);
         let post = post.map_err(|error| {
             KeyFault::new(format!(
                 "cannot make an HTTP client for webhooks: {error}; set push.enabled to false to go without"
@@ -109,7 +110,7 @@ impl HttpCourier {
         })?;
         let seal = seal.into();
         let links = Links::new(store.clone(), Some(seal.clone()));
-        Ok(HttpCourier(Arc::new(Desk {
+        Ok(HttpCourier(Arc::new(SenderState {
             store,
             seal,
             signer,
@@ -122,8 +123,8 @@ impl HttpCourier {
         })))
     }
 
-    /// Refuses a key that opens none of the configs there are, as far as a few of them tell: going on would give them all
-    /// up. A key that was made just now can open none; whoever took the old one away is told.
+    /// Refuses a key that decrypts none of the stored configs in a sample: with it all of them would be given up. A key
+    /// that was made at this start can decrypt none; then the loss is logged.
     pub async fn prove(&self) -> Result<(), KeyFault> {
         let rows = self.0.store.pushes(PushState::Active, None, SAMPLE).await;
         let rows = rows.map_err(|trouble| KeyFault::new(format!("cannot read the push configs: {trouble}")))?;
@@ -154,7 +155,7 @@ impl WebhookSender for HttpCourier {
         self.0.seal.open(task, sealed)
     }
 
-    /// A dialect we no longer speak is told nothing, however it was told.
+    /// The unknown name of a removed dialect gets states only; every delivery to it fails.
     fn telling(&self, dialect: &str) -> WebhookDetail {
         self.0.codec(dialect).map_or(WebhookDetail::States, |codec| codec.facts().telling)
     }
@@ -176,13 +177,13 @@ impl WebhookSender for HttpCourier {
     }
 }
 
-impl Desk {
-    /// The form of this name.
+impl SenderState {
+    /// The wire of this name.
     fn codec(&self, name: &str) -> Option<&'static dyn JsonWire> {
         dialects::wire(name).or_else(|| self.product_wires.iter().copied().find(|wire| wire.name() == name))
     }
 
-    /// What cannot be sent at all is the error.
+    /// The error is a delivery that cannot be sent at all.
     async fn deliver(self: &Arc<Self>, letter: &WebhookRequest) -> Result<WebhookOutcome, WebhookOutcome> {
         let spec = &letter.spec;
         let gone = |why: String| WebhookOutcome::Gone { why };
@@ -190,7 +191,7 @@ impl Desk {
             .codec(&spec.dialect)
             .ok_or_else(|| gone(format!("the dialect {:?} is not spoken here any more", spec.dialect)))?
             .webhook_wire();
-        // First, since many events are not told at all.
+        // The body first, because many events have none in the dialect.
         let mut w = Writer::with_capacity(1_024);
         let head = Head::new(letter.id.task, spec.shown.as_deref(), &letter.context);
         if !wire.push_body(&mut w, &head, &letter.news) {
@@ -200,7 +201,7 @@ impl Desk {
 
         let url = Url::parse(&spec.url).map_err(|_| gone("its url is not an address".into()))?;
         let endpoint = url.origin().ascii_serialization();
-        // The list may have changed since the config was taken; and no resolver sees an address that is no name.
+        // The policy may have changed since the config was accepted; and a resolver does not see literal addresses.
         self.policy.admit(&url).map_err(|error| gone(format!("{endpoint} is refused: {}", error.message())))?;
 
         let failed = |why: String| WebhookOutcome::Failed { why, retry_after_ms: None };
@@ -208,7 +209,7 @@ impl Desk {
         let id = format!("{event}.{}", headers::header_safe(&letter.config));
         let timestamp = jiff::Timestamp::now().as_second();
         let key = headers::signing_key(spec, self.signing_secret.as_deref());
-        let mut reading = sign::Reading::new(key, &id, timestamp, self.signer.is_some());
+        let mut reading = sign::BodyHasher::new(key, &id, timestamp, self.signer.is_some());
         let body = self.settle(letter, body).await.map_err(failed)?;
         for segment in &body.segments {
             reading.take(&self.load(&letter.tenant, segment).await.map_err(failed)?);
@@ -218,12 +219,13 @@ impl Desk {
             Some(signer) => {
                 let task = spec.shown.as_deref().map_or_else(|| letter.id.task.to_string(), str::to_owned);
                 let body_sha256 = read.sha256.as_deref().unwrap_or_default();
-                let about = jwt::About { endpoint: &endpoint, event: &event, task: &task, body_sha256, at: timestamp };
+                let about =
+                    jwt::TokenFacts { endpoint: &endpoint, event: &event, task: &task, body_sha256, at: timestamp };
                 Some(signer.token(&about).map_err(|error| failed(format!("no token could be made: {error}")))?)
             }
             None => None,
         };
-        let around = Around {
+        let around = DeliveryFacts {
             spec,
             a2a_json: wire.json_facts().a2a_json,
             event: &event,
@@ -233,21 +235,21 @@ impl Desk {
             jwt: jwt.as_deref(),
         };
         let mut headers = headers::headers(&around).map_err(|_| gone("its secrets do not fit into a header".into()))?;
-        // Also where the body is fetched piece by piece its length is known: it has been read once.
+        // The length is known even where the body is loaded in pieces: it has been read once for the signature.
         headers.insert(http::header::CONTENT_LENGTH, read.len.into());
         let receipt = self.post.send(&endpoint, url, headers, self.body(letter, body)).await;
         tracing::debug!(%endpoint, %event, attempt = letter.attempt, ?receipt, "a delivery was tried");
         Ok(receipt)
     }
 
-    /// Once for both the signature and the body: an address has a time in it.
+    /// Settled once for both the signature and the body, because an address contains a time.
     async fn settle(&self, letter: &WebhookRequest, body: Encoded) -> Result<Encoded, String> {
         let Some((base, files)) = &self.files else { return Ok(body.settled(|_| None)) };
         let terms = Terms { base: base.clone(), tenant: letter.tenant.clone(), files: *files };
         self.links.settle(body, &terms).await.map_err(|fault| fault.to_string())
     }
 
-    /// Large content is fetched while it is sent, so that a letter holds no more of it than one part.
+    /// Large content is loaded while it is sent, so that a delivery holds at most one part of it.
     fn body(self: &Arc<Self>, letter: &WebhookRequest, encoded: Encoded) -> reqwest::Body {
         if let Some(bytes) = encoded.as_bytes() {
             return bytes.clone().into();

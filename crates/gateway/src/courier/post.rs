@@ -1,5 +1,5 @@
-//! One attempt over the network: no proxy, no redirect, no second try, and an end in sight. Who tries again, and when, is
-//! the engine's business.
+//! One attempt over the network: without proxies, redirects and retries, and with a time limit. The engine repeats
+//! attempts.
 
 use std::error::Error;
 use std::io;
@@ -13,35 +13,35 @@ use reqwest::Body;
 use url::Url;
 use web::outbound::{HostResolver, OutboundClients, OutboundPolicy, resolve};
 
-/// A receiver that wants to be left alone for longer is asked after a day all the same.
+/// Longest `Retry-After` that is respected.
 const RETRY_MOST_MS: u64 = 24 * 3_600_000;
 
-/// Of an answer's body, what is worth a connection.
+/// Bytes of a response body that are read to keep the connection.
 const BODY_MOST: usize = 16 << 10;
 const BODY_TIME: Duration = Duration::from_millis(200);
 
-/// Sends with a time limit.
-pub(super) struct Post {
+/// Posts with a time limit.
+pub(super) struct TimedPost {
     clients: OutboundClients,
     connect: Duration,
     whole: Duration,
 }
 
-impl Post {
+impl TimedPost {
     pub(super) fn new(
         policy: &Arc<OutboundPolicy>,
         resolver: &Arc<dyn HostResolver>,
         connect: Duration,
         whole: Duration,
-    ) -> reqwest::Result<Post> {
-        Ok(Post { clients: OutboundClients::new(policy, resolver, connect)?, connect, whole })
+    ) -> reqwest::Result<TimedPost> {
+        Ok(TimedPost { clients: OutboundClients::new(policy, resolver, connect)?, connect, whole })
     }
 
     pub(super) async fn send(&self, endpoint: &str, url: Url, headers: HeaderMap, body: Body) -> WebhookOutcome {
         let sending = self.clients.to(&url).post(url).headers(headers).body(body).send();
         let failed = |why: &str| WebhookOutcome::Failed { why: format!("{endpoint} {why}"), retry_after_ms: None };
         match tokio::time::timeout(self.whole, sending).await {
-            // The status is the answer, whatever becomes of the body.
+            // The status decides, even if the body fails.
             Ok(Ok(response)) => {
                 let receipt = answered(endpoint, response.status(), response.headers());
                 leave(response).await;
@@ -56,7 +56,7 @@ impl Post {
     }
 }
 
-/// Reads the little that usually follows, so that the connection can be used again; not for long, and no matter what it is.
+/// Reads a small rest of the response, within limits of size and time, so that the connection can be used again.
 async fn leave(mut response: reqwest::Response) {
     let rest = async {
         let mut left = BODY_MOST;
@@ -99,13 +99,13 @@ fn retry_after(headers: &HeaderMap) -> Option<u64> {
     Some(ms.min(RETRY_MOST_MS))
 }
 
-/// What kind of trouble it was, in words of our own: those of the libraries name addresses, paths and queries.
+/// The kind of a network error in our own words: texts of the libraries contain addresses, paths and queries.
 fn trouble(error: &reqwest::Error) -> String {
     let unknown = if error.is_connect() { "could not be connected to" } else { "broke off before it answered" };
     find_trouble(error).unwrap_or_else(|| unknown.to_owned())
 }
 
-/// Looks through all that an error was made of. One of I/O does not say what it wraps where others do.
+/// Searches the chain of sources of an error. An I/O error does not report its inner error as a source.
 fn find_trouble(error: &(dyn Error + 'static)) -> Option<String> {
     let within = || error.downcast_ref::<io::Error>()?.get_ref().and_then(|within| find_trouble(within));
     known_trouble(error).or_else(within).or_else(|| error.source().and_then(find_trouble))

@@ -1,8 +1,8 @@
-//! The seal around secrets at rest: push configs, and the keys that the server drew for itself. Whoever reads the store, or a
-//! backup of it, learns neither where deliveries go nor what signs. AES-256-GCM, bound to the task or to the name of
-//! the key, so that something sealed is worth nothing in another place.
+//! Encryption of secrets at rest: push configs, and the keys that the server made for itself. The store and its backups
+//! reveal neither the receivers of deliveries nor the signing keys. AES-256-GCM, bound to the task or to the name of
+//! the key, so that a ciphertext is useless in another place.
 //!
-//! A version byte, a nonce of 12 bytes, then the sealed bytes and their tag.
+//! Layout: a version byte, a nonce of 12 bytes, then the ciphertext and its tag.
 
 use std::path::Path;
 
@@ -40,12 +40,12 @@ impl Seal {
         Ok(Seal { key, fingerprint, new: false })
     }
 
-    /// Tells this key from others, and nothing about it.
+    /// Distinguishes this key from others without revealing it.
     pub fn fingerprint(&self) -> &str {
         &self.fingerprint
     }
 
-    /// The key in a file of the data folder, which is made when it is not there.
+    /// The key in a file of the data folder; a missing file is created.
     pub fn in_folder(path: &Path) -> Result<Seal, KeyFault> {
         if let Some(seal) = Seal::read(path)? {
             return Ok(seal);
@@ -56,7 +56,8 @@ impl Seal {
         Ok(Seal { new: true, ..Seal::new(&key)? })
     }
 
-    /// The key in a file that the operator names. A mistyped name must not become a new key.
+    /// The key in a file that the operator names. A missing file is an error, so that a mistyped name does not become a
+    /// new key.
     pub fn in_file(path: &Path) -> Result<Seal, KeyFault> {
         Seal::read(path)?.ok_or_else(|| {
             let path = path.display();
@@ -89,7 +90,7 @@ impl Seal {
         serde_json::from_slice(&open).map_err(Fault::internal)
     }
 
-    /// Sealed, and bound to `about`.
+    /// Encrypts, and binds to `about`.
     fn close(&self, about: &[u8], mut text: Vec<u8>) -> Option<Vec<u8>> {
         let nonce = self.key.seal_in_place_append_tag(Aad::from(about), &mut text).ok()?;
         let mut sealed = Vec::with_capacity(1 + NONCE_LEN + text.len());

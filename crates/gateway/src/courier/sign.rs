@@ -1,37 +1,37 @@
-//! The signature on a delivery, as Standard Webhooks has it: an HMAC-SHA256 over id, time and body, so that a receiver
-//! can tell who sent it, that nothing was changed and that it is not an old one played again.
+//! The signature on a delivery, as in Standard Webhooks: an HMAC-SHA256 over id, time and body. A receiver can verify
+//! the sender and the content, and reject a replay.
 
 use aws_lc_rs::{digest, hmac};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// How secrets of that standard begin; what follows is base64.
+/// Prefix of that standard's secrets; the rest is base64.
 const PREFIX: &str = "whsec_";
 
-/// What is to be known of a body that goes out piece by piece: it passes through here first.
-pub(super) struct Reading {
+/// Hashes and measures a body before it is sent, piece by piece.
+pub(super) struct BodyHasher {
     hmac: Option<hmac::Context>,
     digest: Option<digest::Context>,
     len: u64,
 }
 
-/// What was read.
-pub(super) struct Read {
-    /// `v1,<base64>`, where there is a key.
+/// The result of a [`BodyHasher`].
+pub(super) struct BodyHashes {
+    /// `v1,<base64>`, if there is a key.
     pub(super) signature: Option<String>,
-    /// Of the body alone, in hex.
+    /// Hash of the body alone, in hex.
     pub(super) sha256: Option<String>,
     pub(super) len: u64,
 }
 
-impl Reading {
-    pub(super) fn new(key: Option<&str>, id: &str, timestamp: i64, digested: bool) -> Reading {
+impl BodyHasher {
+    pub(super) fn new(key: Option<&str>, id: &str, timestamp: i64, digested: bool) -> BodyHasher {
         let hmac = key.map(|key| {
             let mut context = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, &secret(key)));
             context.update(format!("{id}.{timestamp}.").as_bytes());
             context
         });
-        Reading { hmac, digest: digested.then(|| digest::Context::new(&digest::SHA256)), len: 0 }
+        BodyHasher { hmac, digest: digested.then(|| digest::Context::new(&digest::SHA256)), len: 0 }
     }
 
     pub(super) fn take(&mut self, piece: &[u8]) {
@@ -44,8 +44,8 @@ impl Reading {
         self.len += piece.len() as u64;
     }
 
-    pub(super) fn finish(self) -> Read {
-        Read {
+    pub(super) fn finish(self) -> BodyHashes {
+        BodyHashes {
             signature: self.hmac.map(|hmac| format!("v1,{}", STANDARD.encode(hmac.sign()))),
             sha256: self.digest.map(|digest| hex(digest.finish().as_ref())),
             len: self.len,
@@ -66,13 +66,13 @@ fn hex(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    fn read(key: Option<&str>, pieces: &[&str]) -> Read {
-        let mut reading = Reading::new(key, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, true);
+    fn read(key: Option<&str>, pieces: &[&str]) -> BodyHashes {
+        let mut reading = BodyHasher::new(key, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, true);
         pieces.iter().for_each(|piece| reading.take(piece.as_bytes()));
         reading.finish()
     }
 
-    /// The example of the standard's own documentation.
+    /// The example of the standard's documentation.
     #[test]
     fn the_standards_example_comes_out() {
         let key = Some("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");

@@ -1,9 +1,9 @@
-//! The call that a request makes, after its headers are taken into account: the one place where `Last-Event-ID` is read.
+//! The call that a request makes after its headers are applied: the only place that reads `Last-Event-ID`.
 //!
-//! A streaming send with `Last-Event-ID` sends nothing: it reads the log of a task from an event on. So it is a subscription
-//! to that task, and an [`EffectiveCall`] says so before anything is checked. Credentials, policy, visibility, limits and
-//! metrics of every front take an `EffectiveCall` and never what a dialect decoded, so that none of them can mistake a
-//! resumed stream for a message.
+//! A streaming send with `Last-Event-ID` sends nothing: it reads the log of a task from an event on. It is therefore a
+//! subscription to that task, and [`EffectiveCall`] makes it one before anything is checked. Credentials, policy,
+//! visibility, limits and metrics of every front take an `EffectiveCall`, never the decoded call, so that none of them
+//! can mistake a resumed stream for a message.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub struct EffectiveCall {
 
 /// Where a stream begins.
 pub enum StreamStart {
-    /// With what the call itself makes or finds.
+    /// With the task that the call makes or finds.
     Now,
     /// After an event of the task that the call names.
     Event(EventId),
@@ -57,7 +57,7 @@ impl EffectiveCall {
         Ok(EffectiveCall { call, tenant, start })
     }
 
-    /// A call that no header changes: nothing is sent by it and nothing followed.
+    /// A call that no header changes, because it neither sends nor streams.
     pub(super) fn plain(call: Call) -> EffectiveCall {
         EffectiveCall { call, tenant: None, start: StreamStart::Now }
     }

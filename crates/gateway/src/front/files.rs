@@ -11,9 +11,9 @@ use web::request_log::RequestLog;
 use web::response::text;
 
 use crate::Server;
-use crate::links::{self, Bad};
+use crate::links::{self, LinkError};
 
-/// A large file by its address; `below` is what follows `/files/`.
+/// Answers with a large file by its address; `below` is the rest of the path after `/files/`.
 pub(crate) async fn answer(server: &Arc<Server>, below: &str, head: &request::Parts, log: &mut RequestLog) -> Response {
     log.operation = "file";
     let again = "read the task again for a new one";
@@ -28,10 +28,10 @@ pub(crate) async fn answer(server: &Arc<Server>, below: &str, head: &request::Pa
     };
     let claim = match server.links.read(below, head.uri.query().unwrap_or_default()).await {
         Ok(Ok(claim)) => claim,
-        Ok(Err(Bad::Expired)) => {
+        Ok(Err(LinkError::Expired)) => {
             return text(StatusCode::GONE, format!("this address has expired; {again}\n"));
         }
-        Ok(Err(Bad::Signature)) => {
+        Ok(Err(LinkError::Signature)) => {
             let words = format!("this address was not made here, or not like this; {again}\n");
             return text(StatusCode::FORBIDDEN, words);
         }

@@ -1,7 +1,7 @@
-//! Who is let in at an address, by the headers alone: before more of a body is read than anybody may send.
+//! Admission by the headers alone, before more of a body is read than every caller may send.
 //!
-//! It asks the same that the front asks once it has read the request, and is asked for large bodies only. Where several
-//! fronts share an address, and only the body tells which of them is meant, being let in by one of them is enough.
+//! The check is the same that the front makes after it has read the request; it is made for large bodies only. Where
+//! several fronts share an address and only the body tells them apart, admission by one of them is enough.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use crate::product::ProductEndpoint;
 use crate::settings::Door;
 use web::credentials::API_KEY;
 
-/// Where a body is read, as far as it matters who sends it.
+/// The rule that admits a large body at an address.
 #[derive(Clone, Copy)]
 pub enum Gate<'a> {
-    /// The caller has been let in already, or the address has a small limit of its own.
+    /// The caller has been admitted already, or the address has a small limit of its own.
     Open,
     /// An agent's address; at some of them products have callers of their own.
     Agent(&'a Mounted),
@@ -27,8 +27,8 @@ pub enum Gate<'a> {
 }
 
 impl<'a> Gate<'a> {
-    /// Whether the headers show a caller who is let in. The fault is the one that the front would answer with, and a wrong
-    /// credential counts against its address as it does there.
+    /// Whether the headers show a caller that is admitted. The fault is the one that the front would answer with, and a
+    /// wrong credential counts against its address as it does there.
     pub(crate) async fn check(
         &self,
         server: &Arc<Server>,
@@ -69,7 +69,7 @@ fn is_shared(head: &request::Parts) -> bool {
     matches!(head.uri.path(), "/" | "/a2a" | "/a2a/")
 }
 
-/// Whether the headers show a caller that an agent's address lets in.
+/// Whether the headers show a caller that an agent's address admits.
 pub async fn at_mount(server: &Server, mounted: &Mounted, head: &request::Parts) -> Result<(), Fault> {
     if mounted.door == Door::None {
         return Ok(());
@@ -81,7 +81,7 @@ pub async fn at_mount(server: &Server, mounted: &Mounted, head: &request::Parts)
     Ok(())
 }
 
-/// The largest body that any address takes.
+/// The largest body that any address accepts.
 pub fn largest_body(engine: &engine::Engine, settings: &crate::Settings) -> usize {
     let of_products = settings.products.iter().map(|product| product.largest_body()).max();
     engine.limits().body_bytes.max(of_products.unwrap_or_default())

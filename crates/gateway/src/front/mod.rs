@@ -1,6 +1,6 @@
-//! The transports we serve. A front reads the envelope, finds out which dialect is spoken, lets it decode the call, carries
-//! the call out and writes the answer in the same dialect: JSON-RPC in [`rpc`], HTTP+JSON in [`rest`], event streams in
-//! [`stream`]. No front knows a wire; it only holds a [`JsonWire`]. Workers, who are no callers, have [`worker`].
+//! The transports. A front reads the envelope, finds the dialect, lets it decode the call, performs the call and writes
+//! the answer in the same dialect: JSON-RPC in [`rpc`], HTTP+JSON in [`rest`], event streams in [`stream`]. Fronts
+//! contain no wire formats; they hold a [`JsonWire`]. Workers are no callers; their front is [`worker`].
 
 pub mod effective;
 mod files;
@@ -42,39 +42,39 @@ use crate::{Server, callers};
 pub static A2A_VERSION: HeaderName = HeaderName::from_static("a2a-version");
 static A2A_EXTENSIONS: HeaderName = HeaderName::from_static("a2a-extensions");
 static X_A2A_EXTENSIONS: HeaderName = HeaderName::from_static("x-a2a-extensions");
-/// Which dialect answered; in a request, which one should.
+/// In an answer, the dialect it is written in; in a request, the dialect to use.
 pub static A2A_DIALECT: HeaderName = HeaderName::from_static("x-a2a-dialect");
 
-/// How often an answer that has begun looks for room for its next piece.
+/// Time between attempts to reserve memory for the next piece of an answer that has begun.
 const ROOM_AGAIN: Duration = Duration::from_millis(20);
 
-/// What came of a call.
+/// The result of a call.
 pub enum Done {
     Sent(SendAnswer, TaskView),
     /// A task, and whether the caller named it by its alias.
     Task(Arc<Task>, TaskView, bool),
-    /// A settled task as it was encoded before.
+    /// A settled task in its cached encoding.
     Kept(Bytes),
     List(TaskListing, TaskView),
-    /// What a push call answered, and the tenant that the request named.
+    /// The answer to a push call, and the tenant that the request named.
     Push(PushAnswer, Option<String>),
     Card(Bytes),
     Stream(Box<Follow>),
 }
 
-/// A stream to be served, and how.
+/// A stream to be served, and its form.
 pub struct Follow {
     subscription: Subscription,
-    /// The id the caller knows the task under.
+    /// The id that the caller uses for the task.
     shown: Option<Arc<str>>,
     view: TaskView,
-    /// Without the task as it was: the caller has it.
+    /// Leaves out the initial state of the task, because the caller has it.
     only_later: bool,
-    /// The caller's place among its streams, where they are limited.
+    /// The permit for one of the caller's streams, where they are limited.
     _seat: Option<ConcurrencyPermit>,
 }
 
-/// Who is calling: known, let in at this mount, and within the limits of calls.
+/// Identifies the caller, and checks that it is admitted at this mount and within the limits of calls.
 pub async fn who(
     server: &Arc<Server>,
     mounted: &Mounted,
@@ -104,7 +104,7 @@ pub async fn who(
     Ok(caller)
 }
 
-/// The refusal of a caller without a credential at a mount that requires one.
+/// The fault of a caller without a credential at a mount that requires one.
 fn credential_missing(mounted: &Mounted) -> Fault {
     let fault = callers::nobody();
     match &mounted.bearer {
@@ -113,21 +113,22 @@ fn credential_missing(mounted: &Mounted) -> Fault {
     }
 }
 
-/// A call on its way: the agent and mount that it came to, its caller, and the dialect it is answered in.
+/// A call in progress: the agent and mount of its address, its caller, and the dialect of its answer.
 pub struct CallContext<'a> {
     pub server: &'a Arc<Server>,
     pub mounted: &'a Mounted,
     pub head: &'a request::Parts,
     pub caller: Arc<Caller>,
     pub wire: &'static dyn JsonWire,
-    /// Rules of the call: the wire's own, but where two generations share a method those of the task's opener.
+    /// The rules of the call: those of the wire or, where two generations share a method, of the dialect that opened
+    /// the task.
     pub rules: &'static dyn Codec,
     /// A task is shown under its thread and its own id.
     pub threaded: bool,
 }
 
 impl CallContext<'_> {
-    /// Carries out a call, and says in whose tenant. `body` is what an idempotency key is bound to.
+    /// Performs a call; the second value is the tenant it was performed in. An idempotency key is bound to `body`.
     pub async fn perform(
         &self,
         effective: EffectiveCall,
@@ -144,7 +145,7 @@ impl CallContext<'_> {
         Ok((done, place.caller.tenant.clone()))
     }
 
-    /// A place among the caller's streams or waiting calls, held for as long as it streams or waits.
+    /// Permits for one of the caller's streams or waiting calls, held while it streams or waits.
     fn seat(
         &self,
         call: &Call,
@@ -166,7 +167,7 @@ impl CallContext<'_> {
         }
     }
 
-    /// Asks the product that guards this agent. Other agents cost a look at an `Option`.
+    /// Asks the product that guards this agent. Other agents cost a check of an `Option`.
     async fn check_send(&self, place: &CallScope, send: &model::Send) -> Result<(), Fault> {
         match &self.mounted.send_guard {
             Some(guard) if guard.own_dialect() != self.wire.facts().name => {
@@ -180,7 +181,7 @@ impl CallContext<'_> {
     async fn carry_out(&self, place: &Arc<CallScope>, effective: EffectiveCall, body: &[u8]) -> Result<Done, Fault> {
         let engine = &self.server.engine;
         let EffectiveCall { call, tenant, start } = effective;
-        // Futures that open a task are large. They are boxed, so that a read does not carry their weight.
+        // Futures that open a task are large. They are boxed, so that the future of a read stays small.
         match call {
             Call::Send(mut send) => {
                 self.check_send(place, &send).await?;
@@ -223,7 +224,7 @@ impl CallContext<'_> {
                     }
                 };
                 let subscription = engine.subscribe(place, &call, event).await?;
-                // Whoever named the task by an alias sees it under that, where the dialect has such a thing.
+                // A caller that named the task by an alias sees it under the alias, where the dialect has one.
                 let alias = self.wire.facts().shows_alias && call.task.parse() != Ok(subscription.task);
                 let shown = alias.then(|| Arc::from(call.task));
                 Ok(self.follow(subscription, shown, TaskView::WHOLE, event.is_some()))
@@ -253,7 +254,7 @@ impl CallContext<'_> {
             let mut w = Writer::with_capacity(1_024);
             self.wire.task(&mut w, &task, &view, None);
             let encoded = w.finish();
-            // Large content is streamed, not kept.
+            // Large content is streamed, not cached.
             if let Some(bytes) = encoded.as_bytes() {
                 self.server.cache.put(&task, slot, bytes, forgotten);
                 return Ok(Done::Kept(bytes.clone()));
@@ -263,7 +264,7 @@ impl CallContext<'_> {
         Ok(Done::Task(task, view, by_alias))
     }
 
-    /// Whether an answer shows the history of the whole session.
+    /// Whether an answer contains the history of the whole session.
     fn shares_session(&self, view: &TaskView) -> bool {
         self.rules.facts().session_history && view.history != Some(0)
     }
@@ -278,7 +279,7 @@ impl CallContext<'_> {
         Done::Stream(Box::new(Follow { subscription, shown, view, only_later, _seat: None }))
     }
 
-    /// The id that the caller knows a task under: its own, where it chose one.
+    /// The id that the caller uses for a task: its alias, if it chose one.
     fn shown<'t>(&self, task: &'t Task) -> Option<Cow<'t, str>> {
         if self.threaded {
             return Some(threaded(&task.context, task.id).into());
@@ -287,7 +288,7 @@ impl CallContext<'_> {
         task.alias.as_deref().filter(|_| own).map(Cow::Borrowed)
     }
 
-    /// Writes the result of anything but a stream.
+    /// Writes any result but a stream.
     pub fn write(&self, w: &mut Writer, done: &Done) {
         let wire = self.wire;
         match done {
@@ -325,7 +326,7 @@ impl CallContext<'_> {
         Ok(self.server.extended_card(self.mounted, &place.caller, self.head, self.wire))
     }
 
-    /// The place a call is made at, if it may be made there: before any task is looked up, and for every front.
+    /// The scope of a call, if the call is permitted. Every front calls this before it looks up a task.
     pub fn place(&self, effective: &EffectiveCall) -> Result<Arc<CallScope>, Fault> {
         let place = self.place_in(effective.tenant.as_deref())?;
         let required = self.server.requires(self.mounted);
@@ -334,8 +335,8 @@ impl CallContext<'_> {
         Ok(place)
     }
 
-    /// The place, by the tenant that the request names. A known caller stays in its own tenant; another's looks like one
-    /// that is not there.
+    /// The scope in the tenant that the request names. An authenticated caller stays in its own tenant; another tenant
+    /// is answered like one that does not exist.
     fn place_in(&self, tenant: Option<&str>) -> Result<Arc<CallScope>, Fault> {
         let own = match &self.mounted.tenant {
             Some(fixed) if !self.caller.authenticated || *fixed == self.caller.tenant => fixed,
@@ -345,19 +346,19 @@ impl CallContext<'_> {
         let tenant = match tenant {
             None | Some("") => own.clone(),
             Some(tenant) if *tenant == **own => own.clone(),
-            // Where nobody has a key, tenants are only names; where somebody has, they are walls.
+            // Without any credentials tenants are only names; with credentials they isolate callers.
             Some(tenant) if !self.caller.authenticated && self.server.lets_choose_tenant(self.mounted) => tenant.into(),
             Some(_) => return Err(Fault::new(Kind::TaskNotFound, "there is no such tenant here")),
         };
         Ok(self.mounted.place(&self.caller, &tenant, self.wire))
     }
 
-    /// What a send takes from the headers.
+    /// Fills in the members of a send that come from headers.
     fn complete(&self, send: &mut model::Send, body: &[u8]) -> Result<(), Fault> {
         complete(self.server, &self.head.headers, send, body)
     }
 
-    /// Says which dialect answered, and which of the extensions asked for the agent has.
+    /// Adds the headers for the dialect of the answer and for the requested extensions that the agent has.
     fn finish(&self, response: &mut Response) {
         sign(response, self.wire);
         let asked = extensions(&self.head.headers);
@@ -375,16 +376,16 @@ impl CallContext<'_> {
 }
 
 impl Server {
-    /// Whether a caller without a credential may choose its tenant at a mount. Where a credential of any kind puts its
-    /// holder's tasks with this agent into a tenant (a key, a token of an issuer, of a workspace or of systems), tenants are
-    /// walls.
+    /// Whether a caller without a credential may choose its tenant at a mount. It may not where a credential of any
+    /// kind (a key, a token of an issuer, of a workspace or of systems) puts its holder's tasks with this agent into a
+    /// tenant.
     fn lets_choose_tenant(&self, mounted: &Mounted) -> bool {
         let of_product = || self.settings.products.iter().any(|product| product.separates_tenants(&mounted.agent));
         !(mounted.tenant.is_some() || self.callers.has_any() || of_product())
     }
 }
 
-/// What a send takes from the headers.
+/// Fills in the members of a send that come from headers.
 pub fn complete(server: &Server, headers: &HeaderMap, send: &mut model::Send, body: &[u8]) -> Result<(), Fault> {
     send.extensions = extensions(headers);
     send.trace = trace(headers).map(str::to_owned);
@@ -407,7 +408,7 @@ pub fn sign(response: &mut Response, wire: &dyn Codec) {
     response.headers_mut().insert(A2A_DIALECT.clone(), HeaderValue::from_static(wire.name()));
 }
 
-/// The status of what HTTP itself has a word for, where the rest is told otherwise.
+/// HTTP status for faults that have one; other faults are 200 with a JSON-RPC error.
 pub(crate) fn status_of(kind: Kind) -> Option<StatusCode> {
     match kind {
         Kind::Unauthenticated => Some(StatusCode::UNAUTHORIZED),
@@ -443,7 +444,7 @@ fn operation(decoded: &Decoded) -> Operation {
     Operation::from(&decoded.call)
 }
 
-/// The version a request says it is in: by header, or by a query parameter of the same name.
+/// The version that a request states: by header, or by a query parameter of the same name.
 pub fn stated_version(head: &request::Parts) -> Result<Option<(u32, u32)>, Fault> {
     let mut said = head.headers.get_all(&A2A_VERSION).iter();
     let header = match (said.next(), said.next()) {
@@ -458,20 +459,20 @@ pub fn stated_version(head: &request::Parts) -> Result<Option<(u32, u32)>, Fault
     dialects::decide::stated(header, query.as_deref())
 }
 
-/// Extensions the caller names, under either generation's header.
+/// Extensions that the caller names, under the header of either generation.
 fn extensions(headers: &HeaderMap) -> Vec<String> {
     let lines = headers.get_all(&A2A_EXTENSIONS).iter().chain(headers.get_all(&X_A2A_EXTENSIONS));
     let names = lines.filter_map(|v| v.to_str().ok()).flat_map(|v| v.split(','));
     names.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).take(100).collect()
 }
 
-/// How large files are shown to whoever asks this.
+/// How answers to this request show large files.
 pub fn terms(server: &Server, head: &request::Parts, tenant: &Arc<str>) -> Terms {
     let base = server.cards.base_url(&server.settings, head);
     Terms { base, tenant: tenant.clone(), files: server.settings.files }
 }
 
-/// A body of what was encoded: at once where it is in memory, piece by piece where it refers to large content.
+/// The body of an encoded answer: at once if it is in memory, piece by piece if it refers to large content.
 pub async fn into_body(
     server: &Arc<Server>,
     head: &request::Parts,
@@ -498,11 +499,11 @@ pub async fn into_body(
     })))
 }
 
-/// A piece of an answer that has begun: it waits for room as long as its reader may take.
+/// A piece of an answer that has begun: it waits for memory as long as a reader may take to read.
 async fn load_when_there_is_room(server: &Server, tenant: &Arc<str>, segment: Segment) -> Result<Bytes, Fault> {
     let bytes = match &segment {
         Segment::Bytes(bytes) => return counted(&server.answers, bytes.clone()).or(Ok(bytes.clone())),
-        // In JSON a third is added to it, or a little more.
+        // JSON adds a third to its size, or a little more.
         Segment::Blob(blob) => usize::try_from(blob.len).unwrap_or(usize::MAX).saturating_mul(4) / 3,
         Segment::File(_) => 0,
     };
@@ -529,7 +530,7 @@ async fn load(server: &Server, tenant: &Arc<str>, segment: Segment) -> Result<By
     }
 }
 
-/// All of it in memory, for a frame of a stream.
+/// Loads everything into memory, for a frame of a stream.
 pub async fn load_all(server: &Server, terms: &Terms, encoded: Encoded) -> Result<Bytes, Fault> {
     if let Some(bytes) = encoded.as_bytes() {
         return Ok(bytes.clone());

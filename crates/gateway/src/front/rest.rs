@@ -1,4 +1,4 @@
-//! HTTP+JSON: the route is the call, the status is the outcome. Paths below `/v1/` are 0.3's, all others 1.0's.
+//! HTTP+JSON: the route is the call, the status is the outcome. Paths below `/v1/` are those of 0.3, all others of 1.0.
 
 use std::sync::Arc;
 
@@ -38,14 +38,14 @@ pub(crate) async fn answer(
         }
     };
     let mut operation = Operation::Unknown;
-    match call(Asking { server, mounted, head, below, wire }, body, log, &mut operation).await {
+    match call(RestRequest { server, mounted, head, below, wire }, body, log, &mut operation).await {
         Ok(response) => response,
         Err(fault) => self::fault(&fault, head, log, wire, operation),
     }
 }
 
-/// What is known before anybody is asked who they are.
-struct Asking<'a> {
+/// A request before its caller is identified.
+struct RestRequest<'a> {
     server: &'a Arc<Server>,
     mounted: &'a Mounted,
     head: &'a request::Parts,
@@ -54,12 +54,12 @@ struct Asking<'a> {
 }
 
 async fn call(
-    asking: Asking<'_>,
+    asking: RestRequest<'_>,
     body: Incoming,
     log: &mut RequestLog,
     operation: &mut Operation,
 ) -> Result<Response, Fault> {
-    let Asking { server, mounted, head, below, wire } = asking;
+    let RestRequest { server, mounted, head, below, wire } = asking;
     let limits = server.engine.limits();
     log.dialect = wire.name();
     let unstated = server.settings.strict_version && stated_version(head)?.is_none();
@@ -67,7 +67,7 @@ async fn call(
         return Err(decide::unsupported("say which version you speak: A2A-Version: 1.0".to_owned()));
     }
     let caller = who(server, mounted, head, log).await?;
-    // HEAD asks for what GET would say; hyper leaves the body away.
+    // HEAD is handled like GET; hyper leaves out the body.
     let verb = if head.method == Method::HEAD { "GET" } else { head.method.as_str() };
     let mut route = wire.route(verb, below, head.uri.query())?;
     if head.method == Method::HEAD && route.is_stream() {
@@ -100,7 +100,7 @@ async fn call(
     Ok(response)
 }
 
-/// The extended card as 0.2 asks for it: by plain GET.
+/// The extended card at the path of 0.2, by GET.
 pub(crate) async fn old_extended_card(
     server: &Arc<Server>,
     mounted: &Mounted,
@@ -127,18 +127,18 @@ pub(crate) async fn old_extended_card(
     }
 }
 
-/// What is not even read.
+/// Answers a request that is refused unread.
 pub(crate) fn turned_away(below: &str, head: &request::Parts, fault: &Fault, log: &mut RequestLog) -> Response {
     self::fault(fault, head, log, wire_of(below), Operation::Unknown)
 }
 
-/// What is at no address of ours.
+/// The answer for a path without an endpoint.
 pub fn nothing_at(path: &str, head: &request::Parts, log: &mut RequestLog) -> Response {
     let missing = Fault::new(Kind::MethodNotFound, format!("there is nothing at {path}"));
     fault(&missing, head, log, wire_of(path), Operation::Unknown)
 }
 
-/// An address that nothing is at, with the one that may have been meant.
+/// The answer for an unknown path, with the nearest known one.
 pub(crate) fn unknown_address(server: &Server, path: &str, head: &request::Parts, log: &mut RequestLog) -> Response {
     let shown: String = path.chars().take(128).collect();
     let agents = || server.mounts.agents().iter().map(|name| &**name);
@@ -162,7 +162,7 @@ pub(crate) fn unknown_address(server: &Server, path: &str, head: &request::Parts
     fault(&Fault::new(Kind::MethodNotFound, message), head, log, wire_of(path), Operation::Unknown)
 }
 
-/// Addresses that are there whatever is served.
+/// Addresses that exist under any settings.
 const ADDRESSES: &[&str] = &[
     "/a2a",
     "/agents",
@@ -187,7 +187,7 @@ fn json(head: &request::Parts, wire: &'static dyn JsonWire, body: ResponseBody) 
     response
 }
 
-/// Plain JSON for those who sent or ask for nothing else; the protocol's own type for those who know it.
+/// Plain JSON by default; the protocol's own type where the request names it.
 fn media_type(head: &request::Parts, wire: &'static dyn JsonWire) -> HeaderValue {
     let named = |value: &HeaderValue| value.to_str().is_ok_and(|text| text.contains(A2A_JSON));
     let knows = [CONTENT_TYPE, ACCEPT].iter().any(|name| head.headers.get_all(name).iter().any(named));

@@ -1,5 +1,5 @@
-//! JSON-RPC: one envelope in, one out, or a stream of them. Every generation on one URL: the method tells most of them
-//! apart, the version header or the task itself the rest.
+//! JSON-RPC: one envelope in, one out, or a stream of them. All generations share one URL: most are told apart by the
+//! method, the rest by the version header or the task itself.
 
 use std::sync::Arc;
 
@@ -23,8 +23,8 @@ use crate::{Server, callers};
 use web::body::{Response, counted};
 use web::response::json;
 
-/// Answers a request at an agent's address: decides whose it is, once, and hands it on. No front that a request is handed
-/// to comes back here; one that finds that it is for an agent after all calls [`answer_to`].
+/// Answers a request at an agent's address: decides its owner once, and hands it on. A product's front that receives a
+/// request never calls this; for one that is an agent's after all it calls [`answer_to`].
 pub(crate) async fn answer(
     server: &Arc<Server>,
     mounted: &Mounted,
@@ -42,7 +42,7 @@ pub(crate) async fn answer(
         let body = RequestBody::of(body);
         return product.answer_unread(EndpointRequest { server, head, body, log }).await;
     }
-    // Until the method is known, the version alone says how to complain.
+    // Until the method is known, the version alone decides the dialect of an error.
     let version = stated_version(head);
     let stated = version.as_ref().ok().copied().flatten();
     if matches!(version, Ok(None)) {
@@ -62,14 +62,14 @@ pub(crate) async fn answer(
         Err(fault) => {
             let id = log.rpc_id.take().unwrap_or(OwnedId::NULL);
             let mut response = refuse(first, &id, &fault, Operation::Unknown, log);
-            // A body that never came whole is HTTP's own trouble.
+            // A body that did not arrive whole is an HTTP error.
             if fault.kind == Kind::InvalidRequest && fault.cause.is_some() {
                 *response.status_mut() = StatusCode::BAD_REQUEST;
             }
             return response;
         }
     };
-    // It is text: the scan has seen to that.
+    // The scan has checked that it is UTF-8.
     let request = match jsonrpc::read(std::str::from_utf8(&body).unwrap_or_default()) {
         Ok(request) => request,
         Err(Unreadable { id, fault, method }) => {
@@ -78,7 +78,7 @@ pub(crate) async fn answer(
             return refuse(wire, &id, &fault, Operation::Unknown, log);
         }
     };
-    // A request that states a dialect is of that dialect.
+    // A request that states a dialect belongs to that dialect.
     let owner = match named {
         None => SharedOwner::by_params(shared(), &request.method, request.params.map(|params| params.get())),
         Some(_) => SharedOwner::Agent,
@@ -93,18 +93,18 @@ pub(crate) async fn answer(
     answer_to(server, mounted, head, &request, version, by, log).await
 }
 
-/// What is known of a request for an agent when it is handed on.
+/// Facts about a request for an agent that are known before it is handed on.
 pub enum By {
     Anybody,
-    /// Its params are of the first generation, also where the method's name would not tell.
+    /// Its params are of the first generation, even where the method's name is shared with others.
     FirstGeneration,
-    /// It came to a product's endpoint, which knows the caller and has left the method to the generations of A2A. That it
-    /// names the product's own dialect has been heeded.
+    /// It came to a product's endpoint, which has identified the caller and left the method to the generations of A2A.
+    /// The product's own dialect in the header has been processed.
     Product(&'static str, Arc<Caller>),
 }
 
-/// The answer of an agent to a request that was read already, in the version it states. Nothing here asks again whose the
-/// request is.
+/// An agent's answer to a request that was read already, in the version it states. The owner of the request is not
+/// decided again.
 pub async fn answer_to(
     server: &Arc<Server>,
     mounted: &Mounted,
@@ -115,11 +115,11 @@ pub async fn answer_to(
     log: &mut RequestLog,
 ) -> Response {
     let wire = decide::by_version(version.as_ref().ok().copied().flatten());
-    let mut attempt = Attempt { server, mounted, head, request, by, wire, operation: Operation::Unknown };
+    let mut attempt = JsonRpcCall { server, mounted, head, request, by, wire, operation: Operation::Unknown };
     match attempt.call(version, log).await {
         Ok(response) => response,
         Err(fault) => {
-            let Attempt { wire, operation, .. } = attempt;
+            let JsonRpcCall { wire, operation, .. } = attempt;
             if wire.json_facts().refuses_in_stream && operation.is_stream() && fault.kind != Kind::Unauthenticated {
                 log.fault(&fault);
                 log.dialect = wire.name();
@@ -130,8 +130,8 @@ pub async fn answer_to(
     }
 }
 
-/// A request on its way: what is known of it when it fails decides how it is refused.
-struct Attempt<'a> {
+/// A request in progress. The facts that are known when it fails decide the form of its error.
+struct JsonRpcCall<'a> {
     server: &'a Arc<Server>,
     mounted: &'a Mounted,
     head: &'a request::Parts,
@@ -141,7 +141,7 @@ struct Attempt<'a> {
     operation: Operation,
 }
 
-impl Attempt<'_> {
+impl JsonRpcCall<'_> {
     async fn call(
         &mut self,
         version: Result<Option<(u32, u32)>, Fault>,
@@ -149,7 +149,7 @@ impl Attempt<'_> {
     ) -> Result<Response, Fault> {
         let (server, head, request) = (self.server, self.head, self.request);
         let version = version.inspect_err(|_| {
-            // Whatever version it says, the method still tells in which dialect to complain.
+            // The version is unreadable, but the method still decides the dialect of the error.
             if let Ok(decided) = decide::decide(&request.method, None) {
                 self.wire = decided.resolve(None);
             }
@@ -176,8 +176,8 @@ impl Attempt<'_> {
             threaded: false,
         };
         if let Decided::Opener = decided {
-            // Nobody can tell who reads the answer, so it is one that both generations can read. What the same words
-            // leave unsaid, and how a refusal looks, is as whoever opened the task would have it.
+            // The reader's generation is unknown, so the answer is in a form that both generations can read. Defaults
+            // of members and the form of an error are those of the dialect that opened the task.
             let opener = opener(&asked, &EffectiveCall::of(decoded, &head.headers)?).await;
             self.wire = opener;
             asked.rules = opener;
@@ -209,7 +209,7 @@ impl Attempt<'_> {
         Ok(response)
     }
 
-    /// Which dialect is spoken: as the caller says, or by method and version.
+    /// The dialect: as the header states, or by method and version.
     fn decide(&mut self, version: Option<(u32, u32)>) -> Result<Decided, Fault> {
         let named = self.head.headers.get(&A2A_DIALECT).map(|name| name.to_str().unwrap_or_default());
         let heeded = match &self.by {
@@ -236,7 +236,7 @@ impl Attempt<'_> {
     }
 }
 
-/// The dialect of whoever opened the task that a request of no particular generation is about.
+/// The dialect that opened the task of a request whose method two generations share.
 async fn opener(asked: &CallContext<'_>, effective: &EffectiveCall) -> &'static dyn JsonWire {
     let id = match &effective.call {
         Call::Get(get) => &get.task,
@@ -244,7 +244,7 @@ async fn opener(asked: &CallContext<'_>, effective: &EffectiveCall) -> &'static 
         Call::Subscribe(subscribe) => &subscribe.task,
         Call::Send(_) | Call::Stream(_) | Call::List(_) | Call::Push(_) | Call::ExtendedCard => return asked.wire,
     };
-    // What the caller may not do tells nothing, not even this.
+    // A caller without permission learns nothing about the task, not even its dialect.
     let Ok(place) = asked.place(effective) else { return asked.wire };
     match asked.server.engine.get(&place, id).await {
         Ok(task) => decide::by_opener(Some(&task.dialect)),
@@ -252,7 +252,7 @@ async fn opener(asked: &CallContext<'_>, effective: &EffectiveCall) -> &'static 
     }
 }
 
-/// A fault in the envelope. JSON-RPC answers 200; only what HTTP itself has a word for has another status.
+/// A fault in the envelope. JSON-RPC answers 200, except for faults that have an HTTP status.
 pub fn refuse(
     wire: &'static dyn JsonWire,
     id: &Id<'_>,

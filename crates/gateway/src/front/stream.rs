@@ -1,7 +1,8 @@
-//! Event streams: a subscription as server-sent events, with ids to resume from and heartbeats while nothing happens.
+//! Event streams: a subscription as server-sent events, with ids to resume from, and heartbeats while there are no
+//! events.
 //!
-//! Everything that is ready goes out in one piece. An event's encoding is made once per dialect and shared by all its
-//! readers; only the envelope around it is written for each.
+//! All events that are ready are sent in one piece. An event is encoded once per dialect, and all its readers share the
+//! encoding; only the envelope around it is written for each.
 
 use std::io;
 use std::sync::Arc;
@@ -31,7 +32,7 @@ pub fn rest(server: Arc<Server>, wire: &'static dyn JsonWire, follow: Follow, te
     respond(server, wire, follow, terms, Envelope::Bare)
 }
 
-/// A subscription that is refused, told inside a stream: some clients read nothing else.
+/// The fault of a refused subscription as a frame of a stream: some clients read nothing else.
 pub fn refused(wire: &'static dyn JsonWire, id: &Id<'_>, fault: &Fault, operation: Operation) -> Response {
     let (mut data, mut piece) = (Vec::new(), Vec::new());
     wire.rpc_error(&mut data, id, fault, operation);
@@ -55,7 +56,7 @@ struct Feed {
     follow: Follow,
     terms: Terms,
     envelope: Envelope,
-    /// A fault was written: nothing follows it.
+    /// A fault was written: it is the last frame.
     has_failed: bool,
 }
 
@@ -106,7 +107,7 @@ impl Feed {
                 let frames = self.wire.stream_task(&task, &self.follow.view, self.follow.shown.as_deref(), false);
                 let last = frames.len().saturating_sub(1);
                 for (i, frame) in frames.into_iter().enumerate() {
-                    // Only the last of several frames for one thing may be resumed from.
+                    // Of several frames for one event, only the last one has an id to resume from.
                     self.write_value(piece, (i == last).then(|| task.seq()), frame).await;
                 }
             }
@@ -114,7 +115,7 @@ impl Feed {
                 let mut w = Writer::with_capacity(512);
                 let head = Head::new(reply.exchange, self.follow.shown.as_deref(), &reply.context);
                 self.wire.stream_message(&mut w, &reply.message, &head);
-                // The exchange has no task to resume; the answer is whole.
+                // The exchange has no task to resume; the answer is complete.
                 self.write_value(piece, None, w.finish()).await;
             }
             SubscriptionItem::Event { committed, closing } => {
@@ -127,8 +128,8 @@ impl Feed {
         }
     }
 
-    /// The event's encoding, shared with other readers; what refers to large content every reader encodes and loads for
-    /// itself, so that it is not kept in memory with the event.
+    /// The event's encoding, shared with other readers. An event that refers to large content is encoded and loaded by
+    /// every reader, so that the content does not stay in memory with the event.
     fn encoded(&self, committed: &Committed, closing: bool) -> Result<Bytes, Encoded> {
         let (wire, subscription) = (self.wire, &self.follow.subscription);
         let shown = self.follow.shown.as_deref();
@@ -174,7 +175,7 @@ impl Feed {
         sse::write_tail(piece);
     }
 
-    /// The last word of a stream that fails.
+    /// Writes the fault that ends a stream.
     fn write_fault(&mut self, piece: &mut Vec<u8>, fault: &Fault) {
         self.has_failed = true;
         tracing::warn!(cause = %fault.cause_text(), "a stream failed: {fault}");

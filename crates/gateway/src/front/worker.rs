@@ -1,8 +1,7 @@
-//! `/workers/{agent}`: where workers fetch the turns of agents that leave them to workers, and bring back what they say.
+//! `/workers/{agent}`: workers lease the turns of agents that leave them to workers, and report their events.
 //!
-//! The one front that speaks no dialect: whoever comes here is no caller but part of an agent, lets itself in with the
-//! agent's own secret and speaks the events that programs and endpoints speak. The page for people is
-//! `docs/agents/worker.md`.
+//! This front has no dialect: a worker is no caller but a part of an agent. It authenticates with the agent's own
+//! secret and sends the events that programs and endpoints send. The page for people is `docs/agents/worker.md`.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -36,12 +35,12 @@ use web::sse::{EventSource, EventStream, Flow};
 
 static X_LEASE: HeaderName = HeaderName::from_static("x-lease");
 
-/// How long a worker waits for a turn if it does not say, and at most.
+/// Time that a worker waits for a turn by default, and at most.
 const WAIT_MS: u64 = 20_000;
 const LONGEST_WAIT_MS: u64 = 60_000;
-/// How many turns a stream may have given out and not seen ended.
+/// Most turns that a stream may have leased and not yet ended.
 const MOST_SLOTS: usize = 1_000;
-/// How often those who wait look up, so that a server that shuts down does not wait for them.
+/// Time between checks for a shutdown while a worker waits.
 const LOOK: Duration = Duration::from_millis(500);
 const LONGEST_NAME: usize = 256;
 
@@ -75,14 +74,14 @@ impl From<ReportError> for Error {
 
 impl From<Fault> for Error {
     fn from(fault: Fault) -> Error {
-        // Found out before a desk is asked, all else is about the request's form.
+        // Faults before the queue is asked; those without a status are about the form of the request.
         let status = super::status_of(fault.kind).unwrap_or(StatusCode::BAD_REQUEST);
         Error(status, fault.message, fault.retry_after_s)
     }
 }
 
-/// What a server would be refused for: workers are let in by their secret, and only where callers need none and nobody
-/// else can reach the port may they do without.
+/// Refuses a server whose workers need no secret, unless callers need no credential and only this machine can reach the
+/// port.
 pub(crate) fn check(agents: &[Arc<dyn Agent>], settings: &Settings) -> Result<(), settings::Error> {
     let guarded = is_guarded(settings);
     let open = agents.iter().find(|agent| agent.desk().is_some_and(|desk| desk.is_open()));
@@ -95,22 +94,22 @@ pub(crate) fn check(agents: &[Arc<dyn Agent>], settings: &Settings) -> Result<()
     }
 }
 
-/// Whether workers have to show who they are.
+/// Whether workers need a secret.
 fn is_guarded(settings: &Settings) -> bool {
     settings.auth_required || !settings.listen.ip().is_loopback()
 }
 
-/// Desks of agents that are not served any more, for as long as there are turns at them: a turn runs to its end whoever is
-/// served, and so its worker must be heard.
+/// Queues of agents that are no longer served, for as long as they have turns: a turn of a removed agent runs to its
+/// end, so its worker must still be able to report.
 #[derive(Clone, Default)]
-pub(crate) struct Leaving(Arc<Mutex<Vec<Left>>>);
+pub(crate) struct Leaving(Arc<Mutex<Vec<RetiredQueue>>>);
 
-type Left = (Arc<str>, Weak<dyn WorkerQueue>);
+type RetiredQueue = (Arc<str>, Weak<dyn WorkerQueue>);
 
 impl Leaving {
     fn desk(&self, agent: &str) -> Option<Arc<dyn WorkerQueue>> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // A turn that runs has hold of its agent, and that of its desk.
+        // A running turn holds its agent, and the agent holds its queue.
         all.retain(|(_, desk)| desk.strong_count() > 0);
         all.iter().find(|(name, _)| **name == *agent).and_then(|(_, desk)| desk.upgrade())
     }
@@ -126,8 +125,8 @@ impl Leaving {
     }
 }
 
-/// Agents that take the place of others of their name take over what their workers are at; what workers of agents without
-/// such a successor are at, they may finish.
+/// An agent that replaces another of its name takes over the leases of its workers. Workers of agents without such a
+/// successor may finish their turns.
 pub(crate) fn adopt(engine: &engine::Engine, agents: &[Arc<dyn Agent>], leaving: &Leaving) {
     let before = engine.agents();
     for agent in agents {
@@ -150,10 +149,10 @@ pub(crate) fn adopt(engine: &engine::Engine, agents: &[Arc<dyn Agent>], leaving:
     }
 }
 
-/// Where that agent's workers are heard.
+/// The queue of an agent's workers.
 fn desk(server: &Server, agent: &str) -> Option<Arc<dyn WorkerQueue>> {
     let guarded = is_guarded(&server.settings);
-    // What was open while the old config was in force need not be so in this one.
+    // A queue that needed no secret under the old settings may need one under these.
     let leaving = || server.leaving.desk(agent).filter(|desk| !(guarded && desk.is_open()));
     server.engine.desk(agent).or_else(leaving)
 }
@@ -220,7 +219,7 @@ async fn route(
     web::headers::check_media_type(&head.headers)
         .map_err(|fault| Error::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, fault.message))?;
     let body = intake::read(server, head, body, None, Gate::Open, log).await?;
-    let said = Said::read(&body, server.engine.limits().json_depth)?;
+    let said = WorkerRequest::read(&body, server.engine.limits().json_depth)?;
     if let (Some("turns"), Some(turn), Some(what), _) = asked {
         let turn: TurnId = turn.parse().map_err(|_| Error::from(ReportError::Unknown))?;
         let lease = said.text("lease")?.or_else(|| given(text(&head.headers, &X_LEASE)));
@@ -268,7 +267,7 @@ async fn lease(server: &Server, desk: &dyn WorkerQueue, worker: &str, wait: Dura
     }
 }
 
-/// Turns as server-sent events, each leased as it is sent.
+/// Turns as server-sent events, each leased when it is sent.
 fn stream(server: &Arc<Server>, desk: &dyn WorkerQueue, query: Option<&str>) -> Result<Response, Error> {
     let value = |name| query.map(|query| query::value(query, name)).transpose().map(Option::flatten);
     let worker = name(value("worker")?.as_deref())?;
@@ -320,7 +319,7 @@ fn write_frame(piece: &mut Vec<u8>, notice: &WorkerNotice) {
     sse::write_frame(piece, None::<&str>, Some(event), &[data.as_bytes()]);
 }
 
-/// The turn as it is told, with the lease before all else.
+/// The turn as JSON, with the lease as its first members.
 fn leased_json(leased: &Leased) -> String {
     let rest = leased.told.trim_start().strip_prefix('{').unwrap_or("}");
     format!(r#"{{"lease":"{}","lease_ms":{},{rest}"#, leased.lease, leased.lease_ms)
@@ -331,12 +330,12 @@ fn contact_json(contact: LeaseStatus) -> String {
     json!({ "cancelled": cancelled, "over": over, "lease_ms": lease_ms }).to_string()
 }
 
-/// A header that has text in it.
+/// A header with text in it.
 fn given(value: Option<Result<&str, ToStrError>>) -> Option<String> {
     value?.ok().filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
-/// What a worker calls itself, for the log.
+/// The worker's own name, for the log.
 fn name(said: Option<&str>) -> Result<String, Error> {
     let name = said.unwrap_or("worker");
     if name.len() > LONGEST_NAME || name.chars().any(char::is_control) {
@@ -346,13 +345,13 @@ fn name(said: Option<&str>) -> Result<String, Error> {
 }
 
 /// A worker's request: nothing, an object, or a list of events.
-struct Said<'a> {
+struct WorkerRequest<'a> {
     text: &'a str,
     members: HashMap<Cow<'a, str>, &'a RawValue>,
 }
 
-impl<'a> Said<'a> {
-    fn read(body: &'a [u8], depth: usize) -> Result<Said<'a>, Error> {
+impl<'a> WorkerRequest<'a> {
+    fn read(body: &'a [u8], depth: usize) -> Result<WorkerRequest<'a>, Error> {
         let text = if body.trim_ascii().is_empty() { "" } else { scan::scan(body, depth)? };
         let text = text.trim();
         let members = match text.as_bytes().first() {
@@ -360,7 +359,7 @@ impl<'a> Said<'a> {
             Some(b'{') => serde_json::from_str(text).map_err(|error| Error::unreadable(error.to_string()))?,
             Some(_) => return Err(Error::unreadable("send an object")),
         };
-        Ok(Said { text, members })
+        Ok(WorkerRequest { text, members })
     }
 
     fn read_member<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, Error> {
@@ -384,7 +383,8 @@ impl<'a> Said<'a> {
         Ok(events.into_iter().map(|event| event.get().to_owned()).collect())
     }
 
-    /// The object as an event, if there is more in it than whose it is. Events pass over what they do not know.
+    /// The object as an event, if it has more members than the lease and the id. Readers of events ignore unknown
+    /// members.
     fn event(&self) -> Option<String> {
         let says_more = self.members.keys().any(|name| !matches!(&**name, "lease" | "id"));
         says_more.then(|| self.text.to_owned())

@@ -1,4 +1,4 @@
-//! The port for products: what a product adds to the server. The binary lists the products it has.
+//! The port for products: the interface through which a product extends the gateway. The binary lists its products.
 
 pub mod config;
 pub mod demo_file;
@@ -34,12 +34,12 @@ pub trait ProductKind: Sync {
     /// For logs and build features. Config keys and stored names are constants of their own.
     fn name(&self) -> &'static str;
 
-    /// The commands it has at the admin socket.
+    /// Its commands at the admin socket.
     fn admin(&self) -> &'static [AdminCommand] {
         &[]
     }
 
-    /// The forms that the product adds to those of `dialects`: for webhooks by the name that a task stores, and for
+    /// The wires that the product adds to those of `dialects`: for webhooks by the name that a task stores, and for
     /// encoding slots.
     fn wires(&self) -> &'static [&'static dyn JsonWire] {
         &[]
@@ -63,14 +63,14 @@ pub trait ProductKind: Sync {
         None
     }
 
-    /// An operator's key was revoked: the product ends what was made with it.
+    /// An operator's key was revoked: the product revokes everything that was made with it.
     fn key_revoked<'a>(&self, _engine: &'a Engine, _key: &'a AccessKey) -> BoxFuture<'a, Result<(), Fault>> {
         Box::pin(std::future::ready(Ok(())))
     }
 }
 
 /// The products of a binary.
-pub type Products<'a> = &'a [&'static dyn ProductKind];
+pub type ProductKinds<'a> = &'a [&'static dyn ProductKind];
 
 /// The settlement of these products, if one of them has one.
 pub fn settlement(products: &[&'static dyn ProductKind]) -> Option<Arc<dyn Settlement>> {
@@ -82,7 +82,7 @@ pub fn settlement(products: &[&'static dyn ProductKind]) -> Option<Arc<dyn Settl
 
 /// A product that is configured, in one version of the server.
 pub trait ProductService: Any + Send + Sync {
-    /// The first obstacle to a server with these settings.
+    /// The first reason why the server cannot start with these settings.
     fn check(&self, _settings: &Settings) -> Result<(), settings::Error> {
         Ok(())
     }
@@ -103,12 +103,12 @@ pub trait ProductService: Any + Send + Sync {
     /// Finds the product's endpoint for a path.
     fn route<'a>(&'a self, path: &'a str) -> ProductRoute<'a>;
 
-    /// Finds the endpoint for an agent's address whose name no agent has.
+    /// Finds the endpoint at an agent's address for a name that no agent has.
     fn unknown_agent<'a>(&'a self, _name: &'a str) -> Option<Box<dyn ProductEndpoint + 'a>> {
         None
     }
 
-    /// Answers a request for an agent's card with another card. `is_origin` tells that it is the card of the origin.
+    /// Answers a request for an agent's card with another card. `is_origin` says whether it is the card of the origin.
     fn card<'a>(&'a self, _request: CardRequest<'a>) -> Option<BoxFuture<'a, Option<Response>>> {
         None
     }
@@ -123,8 +123,8 @@ pub trait ProductService: Any + Send + Sync {
         None
     }
 
-    /// Whether callers of an agent need a credential as soon as any credential exists. The text tells them where the
-    /// product's own credentials are taken.
+    /// Whether callers of an agent need a credential as soon as any credential exists. The text names the address that
+    /// accepts the product's credentials.
     fn requires_credential(&self, _agent: &str) -> Option<String> {
         None
     }
@@ -139,7 +139,7 @@ pub trait ProductService: Any + Send + Sync {
         false
     }
 
-    /// The largest body that an endpoint takes, if it is larger than the server's limit.
+    /// The largest body that an endpoint accepts, if it is larger than the server's limit.
     fn largest_body(&self) -> usize {
         0
     }
@@ -149,7 +149,7 @@ pub trait ProductService: Any + Send + Sync {
         None
     }
 
-    /// Claims a request at an agent's own address that states no version of the protocol. `body` is none where it could
+    /// Claims a request at an agent's own address that states no version of the protocol. `body` is none if it could
     /// not be read.
     fn claim<'a>(
         &'a self,
@@ -188,21 +188,22 @@ pub trait SendGuard: Send + Sync {
     ) -> BoxFuture<'a, Result<(), Fault>>;
 }
 
-/// An address that a product shares with the default agent: some requests there are the product's. Products are asked in
-/// their order, by headers first, then by params. A request that states a dialect is never asked about.
+/// An address that a product shares with the default agent: some requests there are the product's. Products are asked
+/// in their order, by headers first, then by params. A request that states a dialect belongs to that dialect, and no
+/// product is asked.
 pub trait SharedAddress: Send + Sync {
     fn paths(&self) -> &'static [&'static str];
 
-    /// The methods that the product has there. Only their params are looked at.
+    /// The methods that the product has there. Params of other methods are not examined.
     fn methods(&self) -> &'static [&'static str];
 
     /// The product's name in `X-A2A-Dialect`.
     fn dialect(&self) -> &'static str;
 
-    /// Whether the headers say that the request is the product's.
+    /// Whether the headers mark the request as the product's.
     fn by_headers(&self, server: &Server, headers: &HeaderMap) -> bool;
 
-    /// Whether the params say so. `has_session` tells that they have `sessionId`, a member of the first generation.
+    /// Whether the params do. `has_session` says that they have `sessionId`, a member of the first generation.
     fn by_params(&self, method: &str, params: Option<&str>, has_session: bool) -> Ownership;
 
     /// Whether the request is the product's where the params leave it open ([`Ownership::IfUnknown`]).
@@ -224,27 +225,27 @@ pub struct SharedCall<'a> {
     pub request: &'a jsonrpc::RpcRequest<'a>,
 }
 
-/// What the params of a request say about its owner.
+/// The owner of a request, as far as one product's params decide it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ownership {
     No,
     Yes,
-    /// The product's unless the agent at the address knows the task.
+    /// The product's unless the agent at the address has the task.
     IfUnknown,
 }
 
-/// The owner of a request at a shared address, as far as its params tell.
+/// The owner of a request at a shared address, as far as its params decide it.
 pub enum SharedOwner<'a> {
     Product(&'a dyn SharedAddress),
-    /// The product's unless the agent at the address knows the task.
+    /// The product's unless the agent at the address has the task.
     ProductIfUnknown(&'a dyn SharedAddress),
-    /// The first generation, also where the method's name would not tell.
+    /// The first generation, even where the method's name is shared with others.
     FirstGeneration,
     Agent,
 }
 
 impl<'a> SharedOwner<'a> {
-    /// Only methods that a product has are looked at: a call of a newer generation pays a comparison of names.
+    /// Only methods of a product are examined: a call of a newer generation costs a comparison of names.
     pub fn by_params(
         products: impl Iterator<Item = &'a dyn SharedAddress> + Clone,
         method: &str,
@@ -277,7 +278,7 @@ pub struct CardRequest<'a> {
 pub enum ProductRoute<'a> {
     /// The path belongs to the product.
     Found(Box<dyn ProductEndpoint + 'a>),
-    /// The path is below an address of the product, and nothing is there.
+    /// The path is below an address of the product, and has no endpoint.
     Nothing,
     /// The path is not the product's.
     NotMine,
@@ -290,7 +291,7 @@ impl<'a> ProductRoute<'a> {
     }
 }
 
-/// The requests that an endpoint takes.
+/// The requests that an endpoint accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accepts {
     /// GET and HEAD; no body is read.
@@ -317,7 +318,7 @@ impl RequestBody {
         read.map_or_else(RequestBody::Refused, RequestBody::Read)
     }
 
-    /// The body that was read; none of it for an endpoint that reads by itself.
+    /// The body that was read; an error for an endpoint that reads by itself.
     pub fn into_bytes(self) -> Result<Bytes, Fault> {
         match self {
             RequestBody::Read(bytes) => Ok(bytes),

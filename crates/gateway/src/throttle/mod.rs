@@ -1,8 +1,8 @@
-//! How much of the server one caller may take: calls a minute, calls a day, streams and waiting calls at a time. All of it
-//! is off unless the config says otherwise; then a server has no throttle at all, and a call costs one branch.
+//! Limits of one caller: calls a minute, calls a day, streams and waiting calls at a time. All of them are off by
+//! default; then a server has no throttle at all, and a call costs one branch.
 //!
-//! A caller with a credential is counted by tenant and name. Those without one are many people under one name: they are
-//! counted by the address they call from, and so are credentials that turn out to be none.
+//! A caller with a credential is counted by tenant and name. Callers without one share a name, so they are counted by
+//! their network address; so are failed credentials.
 
 mod quota;
 
@@ -21,59 +21,59 @@ use web::limiter::{Limiter, RateLimit};
 use crate::Server;
 use crate::metrics::RateLimited;
 
-/// How often rates are tidied up.
+/// Time between removals of unused limiter entries.
 const TIDY_EVERY: Duration = Duration::from_secs(60);
-/// How often the day's counts are written down, where they changed.
+/// Time between writes of the day's counts, if they changed.
 const WRITE_EVERY: Duration = Duration::from_secs(5);
 
-/// What can be limited.
+/// The configured limits.
 #[derive(Clone, Debug, Default)]
-pub struct Limits {
+pub struct ThrottleLimits {
     pub per_caller: Option<RateLimit>,
     pub per_ip: Option<RateLimit>,
     pub per_tenant: Option<RateLimit>,
     pub streams_per_caller: Option<u32>,
-    /// Sends that wait for their task to rest.
+    /// Sends that wait until their task rests.
     pub waiting_per_caller: Option<u32>,
-    /// Calls of one caller in one day of UTC.
+    /// Calls of one caller in one UTC day.
     pub daily_calls: Option<u64>,
-    /// Where the day's counts survive a restart.
+    /// The file that keeps the day's counts over a restart.
     pub quota_file: Option<PathBuf>,
 }
 
-impl Limits {
+impl ThrottleLimits {
     fn is_any(&self) -> bool {
         let rates = self.per_caller.is_some() || self.per_ip.is_some() || self.per_tenant.is_some();
         rates || self.streams_per_caller.is_some() || self.waiting_per_caller.is_some() || self.daily_calls.is_some()
     }
 }
 
-/// A rate, and the part of it that callers have used.
-type Rated = (RateLimit, Arc<Limiter>);
+/// A rate, and the state of its limiter.
+type RateLimiter = (RateLimit, Arc<Limiter>);
 /// The limit, and the permits that are taken.
-type Places = (u32, Arc<ConcurrencyLimit>);
+type PermitPool = (u32, Arc<ConcurrencyLimit>);
 
 pub struct Throttle {
-    per_caller: Option<Rated>,
-    per_ip: Option<Rated>,
-    per_tenant: Option<Rated>,
-    streams: Option<Places>,
-    waiting: Option<Places>,
+    per_caller: Option<RateLimiter>,
+    per_ip: Option<RateLimiter>,
+    per_tenant: Option<RateLimiter>,
+    streams: Option<PermitPool>,
+    waiting: Option<PermitPool>,
     daily: Option<quota::Quota>,
-    /// Drawn at the start, so that nobody can choose names that are counted together.
+    /// Random for each process, so that a caller cannot choose a name that collides with another's.
     hasher: RandomState,
     refusals: RateLimited,
 }
 
 impl Throttle {
-    /// None where nothing is limited. What was used up of the same limit `before` stays used up.
-    pub(crate) fn new(limits: &Limits, refusals: RateLimited, before: Option<&Throttle>) -> Option<Throttle> {
-        let rated = |rate: Option<RateLimit>, before: Option<&Rated>| {
+    /// None where nothing is limited. Use that `before` counted against the same limit stays counted.
+    pub(crate) fn new(limits: &ThrottleLimits, refusals: RateLimited, before: Option<&Throttle>) -> Option<Throttle> {
+        let rated = |rate: Option<RateLimit>, before: Option<&RateLimiter>| {
             let rate = rate?;
             let known = before.filter(|(known, _)| *known == rate).map(|(_, limiter)| limiter.clone());
             Some((rate, known.unwrap_or_else(|| Arc::new(Limiter::new(rate)))))
         };
-        let places = |most: Option<u32>, before: Option<&Places>| {
+        let places = |most: Option<u32>, before: Option<&PermitPool>| {
             most.map(|most| (most, before.map(|(_, seats)| seats.clone()).unwrap_or_default()))
         };
         let daily = |most: u64| match before.and_then(|before| before.daily.as_ref()) {
@@ -92,20 +92,20 @@ impl Throttle {
         })
     }
 
-    /// A request from an address, before anything else is known of it.
+    /// Counts a request from an address, before its caller is identified.
     pub(crate) fn check_rate(&self, address: IpAddr) -> Result<(), Fault> {
         let Some((_, limiter)) = &self.per_ip else { return Ok(()) };
         limiter.take(self.hasher.hash_one(network_of(address))).map_err(|wait| self.refuse("per_ip", wait))
     }
 
-    /// A credential that was none: a guess counts against its address once more.
+    /// Counts a failed credential: a guess counts against its address once more.
     pub fn failed(&self, address: IpAddr) -> Result<(), Fault> {
         self.check_rate(address)?;
         let Some((_, limiter)) = &self.per_caller else { return Ok(()) };
         limiter.take(self.hasher.hash_one(network_of(address))).map_err(|wait| self.refuse("per_caller", wait))
     }
 
-    /// A call of a caller who has been let in.
+    /// Counts a call of an identified caller.
     pub fn admit(&self, caller: &Caller, address: IpAddr) -> Result<(), Fault> {
         if let Some((_, limiter)) = &self.per_caller {
             limiter.take(self.key(caller, address)).map_err(|wait| self.refuse("per_caller", wait))?;
@@ -115,7 +115,7 @@ impl Throttle {
         }
         if let Some(quota) = &self.daily {
             let now = jiff::Timestamp::now().as_second();
-            quota.take(&quota::Who::new(caller, address), now).map_err(|wait| {
+            quota.take(&quota::QuotaKey::new(caller, address), now).map_err(|wait| {
                 self.count("daily_calls");
                 let message = "you have made all the calls of today; go on tomorrow (UTC), or ask for more";
                 Fault::new(Kind::RateLimited, message).retry_after(seconds(wait))
@@ -124,19 +124,19 @@ impl Throttle {
         Ok(())
     }
 
-    /// A place among the caller's streams, given back when it is dropped.
+    /// A permit for one of the caller's streams, given back when it is dropped.
     pub fn stream(&self, caller: &Caller, address: IpAddr) -> Result<Option<ConcurrencyPermit>, Fault> {
         self.seat(&self.streams, "streams_per_caller", caller, address)
     }
 
-    /// A place among the caller's waiting calls, given back when it is dropped.
+    /// A permit for one of the caller's waiting calls, given back when it is dropped.
     pub fn waiting(&self, caller: &Caller, address: IpAddr) -> Result<Option<ConcurrencyPermit>, Fault> {
         self.seat(&self.waiting, "waiting_per_caller", caller, address)
     }
 
     fn seat(
         &self,
-        places: &Option<Places>,
+        places: &Option<PermitPool>,
         limit: &'static str,
         caller: &Caller,
         address: IpAddr,
@@ -188,7 +188,8 @@ impl Throttle {
     }
 }
 
-/// Tidies up and writes the day's counts down until `shutdown`, and once more then; those of whatever server is there.
+/// Removes unused entries and writes the day's counts until `shutdown`, and once more then. `now` is the server in
+/// force.
 pub(crate) async fn keep(now: impl Fn() -> Arc<Server>, shutdown: CancellationToken) {
     let mut tidy = tokio::time::interval(TIDY_EVERY);
     let mut write = tokio::time::interval(WRITE_EVERY);
@@ -208,7 +209,7 @@ pub(crate) async fn keep(now: impl Fn() -> Arc<Server>, shutdown: CancellationTo
     }
 }
 
-/// Whole seconds, at least one: nobody is told to come back at once.
+/// Whole seconds, at least one: a caller is never asked to retry at once.
 fn seconds(wait: Duration) -> u32 {
     u32::try_from(wait.as_millis().div_ceil(1_000)).unwrap_or(u32::MAX).max(1)
 }

@@ -1,5 +1,5 @@
-//! So many calls a day (UTC), for each caller. The counts are in memory and, a few seconds later, in a file beside the
-//! data, so that a restart does not give everybody a new day; a crash may forget the last seconds.
+//! The daily quota: calls of each caller in one UTC day. The counts are in memory and, a few seconds later, in a file
+//! beside the data, so that a restart does not reset them; a crash may lose the last seconds.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
@@ -14,28 +14,28 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 const DAY: i64 = 86_400;
-/// Above this many callers, new ones without a credential are counted together.
+/// Above this many callers, new callers without a credential share one count.
 const CALLERS: usize = 100_000;
 
-/// Whom a call counts against: tenant and name, or an address.
+/// The subject of a count: tenant and name, or an address.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Who {
+pub(crate) struct QuotaKey {
     tenant: Arc<str>,
     name: Arc<str>,
     known: bool,
 }
 
-impl Who {
-    pub(crate) fn new(caller: &Caller, address: IpAddr) -> Who {
+impl QuotaKey {
+    pub(crate) fn new(caller: &Caller, address: IpAddr) -> QuotaKey {
         if caller.authenticated {
-            return Who { tenant: caller.tenant.clone(), name: caller.name.clone(), known: true };
+            return QuotaKey { tenant: caller.tenant.clone(), name: caller.name.clone(), known: true };
         }
-        // No tenant is called nothing, so no caller can be taken for an address.
-        Who { tenant: "".into(), name: super::network_of(address).to_string().into(), known: false }
+        // No tenant has an empty name, so no caller's name equals an address.
+        QuotaKey { tenant: "".into(), name: super::network_of(address).to_string().into(), known: false }
     }
 
-    fn others() -> Who {
-        Who { tenant: "".into(), name: "others".into(), known: false }
+    fn others() -> QuotaKey {
+        QuotaKey { tenant: "".into(), name: "others".into(), known: false }
     }
 }
 
@@ -49,13 +49,13 @@ pub(crate) struct Quota {
 struct Today {
     /// Days since 1970.
     day: i64,
-    counts: HashMap<Who, u64>,
+    counts: HashMap<QuotaKey, u64>,
     changed: bool,
 }
 
 /// The file: the day, and the counts by tenant and name.
 #[derive(Serialize, Deserialize)]
-struct Written {
+struct QuotaFile {
     day: i64,
     counts: BTreeMap<Arc<str>, BTreeMap<Arc<str>, u64>>,
 }
@@ -75,21 +75,21 @@ impl Quota {
         Quota { most, file, today: Arc::new(Mutex::new(today)) }
     }
 
-    /// Another limit of the same calls.
+    /// Another limit with the same counts.
     pub(crate) fn of(&self, most: u64) -> Quota {
         Quota { most, file: self.file.clone(), today: self.today.clone() }
     }
 
-    /// Takes one of today's calls, or says how long until tomorrow.
-    pub(crate) fn take(&self, who: &Who, now_s: i64) -> Result<(), Duration> {
+    /// Counts one call of today; the error is the time until tomorrow.
+    pub(crate) fn take(&self, who: &QuotaKey, now_s: i64) -> Result<(), Duration> {
         let day = now_s.div_euclid(DAY);
         let mut today = self.today.lock();
-        // A clock that is put back does not give a new day.
+        // A clock that is set back does not start a new day.
         if day > today.day {
             *today = Today { day, ..Today::default() };
         }
         let crowded = today.counts.len() >= CALLERS && !who.known && !today.counts.contains_key(who);
-        let who = if crowded { Who::others() } else { who.clone() };
+        let who = if crowded { QuotaKey::others() } else { who.clone() };
         let count = today.counts.entry(who).or_default();
         if *count >= self.most {
             let left = DAY - now_s.rem_euclid(DAY);
@@ -100,7 +100,7 @@ impl Quota {
         Ok(())
     }
 
-    /// Writes the counts down, if they changed.
+    /// Writes the counts to the file, if they changed.
     pub(crate) fn write(&self) {
         let Some(file) = &self.file else { return };
         let written = {
@@ -112,7 +112,7 @@ impl Quota {
             for (who, count) in &today.counts {
                 counts.entry(who.tenant.clone()).or_default().insert(who.name.clone(), *count);
             }
-            Written { day: today.day, counts }
+            QuotaFile { day: today.day, counts }
         };
         if let Err(error) = replace(file, &written) {
             tracing::error!(%error, "the day's calls could not be written to {}", file.display());
@@ -122,16 +122,16 @@ impl Quota {
 }
 
 fn read(file: &Path) -> std::io::Result<Today> {
-    let written: Written = serde_json::from_slice(&std::fs::read(file)?)?;
+    let written: QuotaFile = serde_json::from_slice(&std::fs::read(file)?)?;
     let each = written.counts.into_iter().flat_map(|(tenant, names)| {
         let known = !tenant.is_empty();
-        names.into_iter().map(move |(name, count)| (Who { tenant: tenant.clone(), name, known }, count))
+        names.into_iter().map(move |(name, count)| (QuotaKey { tenant: tenant.clone(), name, known }, count))
     });
     Ok(Today { day: written.day, counts: each.collect(), changed: false })
 }
 
-/// All of it or nothing, whenever the power goes.
-fn replace(file: &Path, written: &Written) -> std::io::Result<()> {
+/// Replaces the file atomically, so that a power failure leaves a whole one.
+fn replace(file: &Path, written: &QuotaFile) -> std::io::Result<()> {
     let beside = file.with_extension("json.new");
     let mut out = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
     out.write_all(&serde_json::to_vec(written)?)?;
@@ -143,9 +143,9 @@ fn replace(file: &Path, written: &Written) -> std::io::Result<()> {
 mod tests {
     use super::*;
 
-    fn caller(name: &str) -> Who {
+    fn caller(name: &str) -> QuotaKey {
         let caller = Caller { name: name.into(), authenticated: true, ..Caller::anonymous() };
-        Who::new(&caller, IpAddr::from([127, 0, 0, 1]))
+        QuotaKey::new(&caller, IpAddr::from([127, 0, 0, 1]))
     }
 
     #[test]
@@ -168,7 +168,7 @@ mod tests {
         let file = folder.path().join("quota.json");
         let quota = Quota::new(2, Some(file.clone()));
         let now = 20_000 * DAY;
-        let stranger = Who::new(&Caller::anonymous(), "2001:db8::1".parse().unwrap());
+        let stranger = QuotaKey::new(&Caller::anonymous(), "2001:db8::1".parse().unwrap());
         quota.take(&caller("ann"), now).unwrap();
         quota.take(&caller("ann"), now).unwrap();
         quota.take(&stranger, now).unwrap();
@@ -176,7 +176,7 @@ mod tests {
         let again = Quota::new(2, Some(file.clone()));
         assert!(again.take(&caller("ann"), now).is_err());
         assert!(again.take(&stranger, now).is_ok());
-        let neighbour = Who::new(&Caller::anonymous(), "2001:db8::ffff".parse().unwrap());
+        let neighbour = QuotaKey::new(&Caller::anonymous(), "2001:db8::ffff".parse().unwrap());
         assert!(again.take(&neighbour, now).is_err(), "a network of one household is one caller");
         std::fs::write(&file, "{").unwrap();
         assert!(Quota::new(2, Some(file)).take(&caller("ann"), now).is_ok());

@@ -1,4 +1,4 @@
-//! What is made of a receiver's answer, or of its silence.
+//! Outcomes of a delivery, by the receiver's answer or silence.
 
 use gateway::courier::Options;
 use model::ports::webhook::WebhookOutcome;

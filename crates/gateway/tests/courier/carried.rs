@@ -1,4 +1,4 @@
-//! What arrives: bodies in every dialect, headers for every way to be known, signatures and tokens that verify.
+//! The requests that arrive: bodies in every dialect, headers for every scheme, signatures and tokens that verify.
 
 use std::sync::Arc;
 
@@ -75,7 +75,7 @@ async fn a_receiver_knows_us_the_way_it_asked_for() {
     assert_eq!(alone.header("authorization"), None);
 }
 
-/// As a receiver would.
+/// Verifies a signature like a receiver.
 fn assert_signed(heard: &Heard, key: &[u8]) {
     let (id, at) = (heard.header("webhook-id").unwrap(), heard.header("webhook-timestamp").unwrap());
     let said = heard.header("webhook-signature").unwrap().strip_prefix("v1,").unwrap();
@@ -133,7 +133,7 @@ async fn a_token_verifies_against_the_key_set() {
     assert_eq!((&said["taskId"], &said["jti"]), (&json!(task_id()), &json!(format!("{}.7", task_id()))));
     assert_eq!(said["exp"].as_i64().unwrap() - said["iat"].as_i64().unwrap(), 300);
 
-    // A scheme without credentials asks for just that; one with them keeps its place.
+    // A scheme without credentials leaves the header to the token; one with credentials keeps it.
     let (alone, _) = carry(|spec| spec.scheme = Some("Bearer".into())).await;
     assert!(alone.header("authorization").unwrap().starts_with("Bearer ey"));
     let (own, endpoint) =
@@ -161,7 +161,7 @@ async fn a_task_arrives_in_the_dialect_its_webhook_was_registered_in() {
         assert_eq!(heard.header("content-type"), Some(kind), "{dialect}");
         let body = heard.json();
         assert_eq!(at.iter().fold(&body, |value, member| &value[member]), "mine", "{dialect}: {body}");
-        // Only 1.0 knows single events.
+        // Only 1.0 has single events.
         let told = courier.deliver(letter(spec, WebhookBody::Event(Arc::new(status())))).await;
         let events = courier.telling(dialect) == WebhookDetail::Events;
         assert_eq!(told, if events { WebhookOutcome::Taken } else { WebhookOutcome::Untold }, "{dialect}");
@@ -239,7 +239,7 @@ async fn large_content_arrives_whole_and_signed() {
 #[tokio::test]
 async fn a_large_file_is_told_by_its_address_in_every_dialect() {
     let content: Bytes = (0..=255).cycle().take(300_001).collect::<Vec<u8>>().into();
-    // The bytes are nowhere: whoever asked for them would fail.
+    // The bytes are missing in the store: a load would fail.
     let store = store_with(vec![], vec![]).await;
     let mut receiver = Receiver::start(Act::status("200 OK")).await;
     let files = gateway::settings::Files { inline_max_bytes: Some(100_000), url_expires_s: 60 };
@@ -251,7 +251,7 @@ async fn a_large_file_is_told_by_its_address_in_every_dialect() {
         spec.token = Some("token".into());
         spec.dialect = wire.name().into();
         match courier.deliver(letter(spec, chunk(&content, [9; 32]))).await {
-            // Webhooks of some dialects are told of states only.
+            // Webhooks of some dialects get states only.
             WebhookOutcome::Untold => continue,
             receipt => assert_eq!(receipt, WebhookOutcome::Taken, "{}", wire.name()),
         }
@@ -290,7 +290,7 @@ async fn a_key_that_opens_nothing_is_refused_at_the_start() {
     let wrong = store_with(vec![], vec![row(Bytes::from_static(b"\x01sealed with another key, say"))]).await;
     let words = courier_with(wrong.clone(), None, options()).prove().await.unwrap_err().to_string();
     assert!(words.contains("another key") && words.contains("push.key_file"), "{words}");
-    // A new key can open nothing, and stops nobody.
+    // A new key can decrypt nothing, and does not stop the start.
     let folder = tempfile::tempdir().unwrap();
     let seal = gateway::courier::Seal::in_folder(&folder.path().join("seal.key")).unwrap();
     gateway::courier::HttpCourier::new(wrong, seal, None, options()).unwrap().prove().await.unwrap();

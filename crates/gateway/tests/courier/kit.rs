@@ -1,4 +1,4 @@
-//! Couriers and letters, as plain as they come.
+//! Senders and deliveries with plain defaults.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(crate) fn policy(loopback: bool, allow: &[&str]) -> OutboundPolicy {
     OutboundPolicy { loopback, allow: allow.iter().map(|text| text.parse().unwrap()).collect() }
 }
 
-/// Patient enough for a busy machine, but not for ever.
+/// Time limits for a busy machine.
 pub(crate) fn options() -> Options {
     Options { policy: policy(true, &[]), ..Options::default() }
 }
@@ -83,7 +83,7 @@ pub(crate) async fn deliver(courier: &HttpCourier, spec: PushSpec) -> WebhookOut
     courier.deliver(letter(spec, WebhookBody::Event(Arc::new(status())))).await
 }
 
-/// Why it failed; nothing in it that only the receiver should know.
+/// The reason of a failure, checked to contain no secret of the receiver.
 pub(crate) fn why(receipt: &WebhookOutcome) -> String {
     let why = match receipt {
         WebhookOutcome::Failed { why, .. } | WebhookOutcome::Gone { why } => why.clone(),
@@ -95,7 +95,7 @@ pub(crate) fn why(receipt: &WebhookOutcome) -> String {
     why
 }
 
-/// Names that answer as a test says: each time with the next of a list, then with its last.
+/// A resolver whose answers a test sets: each lookup takes the next of a list, then its last.
 pub(crate) struct Names {
     answers: Mutex<Vec<Vec<IpAddr>>>,
 }

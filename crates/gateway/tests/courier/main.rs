@@ -1,4 +1,4 @@
-//! The courier against real receivers: what arrives, what is made of every answer, and where nothing must arrive at all.
+//! The webhook sender against real receivers: the requests, the outcome of every answer, and the refused addresses.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 

@@ -1,4 +1,4 @@
-//! Where nothing must arrive: a refused address sees no connection at all, however its name resolves.
+//! Refused addresses: they see no connection at all, in whatever way their name resolves.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ async fn a_name_without_an_address_is_a_failure() {
 
 #[tokio::test]
 async fn a_name_that_changes_its_mind_is_looked_at_again() {
-    // Both listen on one port; only the first is allowed. What they speak does not matter: who is connected to does.
+    // Both listen on one port; only the first is allowed. The test checks connections, not their content.
     let good = Receiver::start(Act::Close).await;
     let port = good.addr.port();
     let bad = Receiver::at(&format!("127.0.0.2:{port}"), Act::Close).await;
@@ -49,7 +49,7 @@ async fn a_name_that_changes_its_mind_is_looked_at_again() {
     let refused = deliver(&courier, spec(&url)).await;
     assert!(why(&refused).contains("resolves to no public address"));
     assert_eq!((good.accepted(), bad.accepted()), (1, 0));
-    // Of several addresses only those that may be connected to are.
+    // Of several addresses only the allowed ones are connected to.
     deliver(&courier, spec(&url)).await;
     assert_eq!((good.accepted(), bad.accepted()), (2, 0));
     deliver(&courier, spec(&url)).await;

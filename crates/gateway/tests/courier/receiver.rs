@@ -1,4 +1,4 @@
-//! A receiver that does exactly what a test wants, down to the byte.
+//! A receiver that a test controls to the byte.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -9,12 +9,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
-/// What it does with a request it has read.
+/// The reaction to a request that was read.
 #[derive(Clone)]
 pub(crate) enum Act {
     /// Writes this and closes.
     Say(String),
-    /// Reads, and never says a word.
+    /// Reads, and never answers.
     Hang,
     /// Closes without reading.
     Close,

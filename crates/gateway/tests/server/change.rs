@@ -1,4 +1,4 @@
-//! Other settings and agents take the place of those in force, while callers are at it.
+//! Replacement of settings and agents at run time, during calls.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -135,7 +135,7 @@ async fn keys_of_the_config_change_with_it_and_those_of_operators_stay() {
     let next = Settings { auth_required: true, keys: vec![key("bob", "red")], ..settings() };
     running.serving.change(next, before.engine().agents()).unwrap();
     assert_eq!((call("ann").await, call("joe").await, call("bob").await), (401, 200, 200));
-    // Revoked at a server that is no longer the newest, as a command that came just then would.
+    // Revoked at a version that is no longer in force, like a command that arrived at that moment.
     before.callers().take(&model::AccessKey { revoked_at: Some(model::Time(1)), ..made });
     assert_eq!(call("joe").await, 401);
 }

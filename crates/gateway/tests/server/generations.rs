@@ -55,7 +55,8 @@ async fn whoever_calls_too_often_is_told_when_to_go_on() {
         let (_, first) = sends(&running, "echo").remove(0);
         assert_eq!(first.caller("ann").send().await.unwrap().status(), 200);
         for (name, request) in sends(&running, "echo") {
-            // Before the body is read nobody knows the method: what is no 1.0 by its path or version is answered as 0.3.
+            // Before the body is read the method is unknown: a request that is not 1.0 by its path or version is
+            // answered as 0.3.
             let answer = request.caller("ann").send().await.unwrap();
             let wait: u32 = answer.headers()["retry-after"].to_str().unwrap().parse().unwrap();
             assert!((1..=60).contains(&wait), "{name}: {wait}");
@@ -74,7 +75,7 @@ async fn whoever_calls_too_often_is_told_when_to_go_on() {
 
 #[tokio::test]
 async fn a_token_that_cannot_be_checked_is_no_wrong_token() {
-    // Nobody listens there.
+    // A port without a listener.
     let url = {
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         format!("http://{}/jwks", free.local_addr().unwrap())
@@ -114,7 +115,7 @@ async fn a_refusal_tells_nothing_about_tasks() {
         running.rpc("echo", "SendMessage", &saying("mine")).caller("ann").send().await.unwrap().json().await.unwrap();
     let id = sent["result"]["task"]["id"].as_str().unwrap().to_owned();
     let missing = "019aa000-0000-7000-8000-00000000abcd";
-    // Without a version the task's opener decides how a refusal looks: but not for whoever may not look.
+    // Without a version the task's opener decides the form of a refusal, but not for callers without permission.
     for method in ["GetTask", "tasks/get", "tasks/cancel", "tasks/resubscribe", "CancelTask", "SubscribeToTask"] {
         let ask = async |id: &str| {
             let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": { "id": id } });

@@ -1,5 +1,4 @@
-//! A running gateway without products, over its socket: what callers are refused, in every generation; limits; mounts; TLS;
-//! workers.
+//! A running gateway without products, over its socket: refusals in every generation, limits, mounts, TLS, workers.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a harness fails by panicking in the test that uses it")]
 

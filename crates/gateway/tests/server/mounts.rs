@@ -1,4 +1,4 @@
-//! What a mount does of its own: visibility, tenant, door; and what its card says of it.
+//! Settings of a mount: visibility, tenant, authentication; and their statement in its card.
 
 use gateway::Settings;
 use gateway::settings::{Door, Issuer, KeySource, Mount, Rule};

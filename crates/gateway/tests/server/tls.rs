@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 
 use testkit::{Running, saying, settings, start_with, until};
 
-/// A certificate of its own for 127.0.0.1, and its key.
+/// Writes a new certificate for 127.0.0.1, and its key.
 fn write_pair(files: &TlsFiles) -> reqwest::Certificate {
     let made = rcgen::generate_simple_self_signed(vec!["localhost".into(), "127.0.0.1".into()]).unwrap();
     // The key first: a certificate without its key is no pair.
@@ -58,7 +58,7 @@ async fn a_new_certificate_is_shown_and_a_broken_one_is_not() {
     let folder = tempfile::tempdir().unwrap();
     let files = files(folder.path());
     let running = served(&files).await;
-    // A new client each time: an old one resumes what it agreed on, and looks at no certificate.
+    // A new client each time: an old one resumes its session, and checks no certificate.
     let good = async |trusted: &reqwest::Certificate| {
         client(trusted.clone()).build().unwrap().get(running.url("/healthz")).send().await.is_ok()
     };
@@ -77,7 +77,7 @@ async fn a_new_certificate_is_shown_and_a_broken_one_is_not() {
             assert!(good(&second).await, "the one before stays");
         }
     }
-    // The files are looked after without being asked, too.
+    // The files are watched without a request, too.
     let last = write_pair(&files);
     until("the files are looked at now and then", async || good(&last).await).await;
 }
@@ -93,7 +93,7 @@ async fn whoever_does_not_finish_a_handshake_is_cut_off() {
     // Silent from the start.
     let mut silent = TcpStream::connect(running.address).await.unwrap();
     assert_eq!(silent.read(&mut [0; 1]).await.unwrap_or(0), 0);
-    // Silent after it agreed on HTTP/2: half of its first words.
+    // Silent after the handshake for HTTP/2: half of the preface.
     let mut roots = rustls::RootCertStore::empty();
     let pem = std::fs::read(&files.cert).unwrap();
     roots.add(<CertificateDer<'_> as rustls::pki_types::pem::PemObject>::from_pem_slice(&pem).unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! Workers at their desk, over HTTP.
+//! Workers and their queue, over HTTP.
 
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -37,7 +37,7 @@ fn secret_file() -> tempfile::NamedTempFile {
     file
 }
 
-/// A message to the agent, and the task that comes of it in the end.
+/// Sends a message to the agent; the result is the final task.
 fn ask(running: &Running, text: &str) -> tokio::task::JoinHandle<Value> {
     let sending = running.rpc("upper", "SendMessage", &saying(text)).send();
     tokio::spawn(async move { sending.await.unwrap().json::<Value>().await.unwrap()["result"]["task"].take() })
@@ -48,7 +48,7 @@ async fn post(running: &Running, path: &str, body: Value) -> (u16, Value) {
     (answer.status().as_u16(), answer.json().await.unwrap_or_default())
 }
 
-/// The status of a refusal, which has words.
+/// The status of a refusal, which must have a message.
 async fn refused(running: &Running, path: &str, body: Value) -> u16 {
     let (status, body) = post(running, path, body).await;
     assert!(body["error"].is_string(), "{path}: {body}");
@@ -71,7 +71,7 @@ async fn a_worker_leases_reports_and_delivers() {
     assert_eq!(post(&running, &format!("{at}/heartbeat"), json!({ "lease": lease })).await, (200, goes_on.clone()));
     let one = json!({ "lease": lease, "status": "working", "text": "on it" });
     assert_eq!(post(&running, &format!("{at}/events"), one).await, (200, goes_on.clone()));
-    // A list has no room for a lease; the header has.
+    // A list has no member for a lease; the header has it.
     let list = running.post(&format!("/workers/upper{at}/events"), &json!([{ "text": "HEL" }, { "text": "LO" }]));
     let answer = list.header("x-lease", lease.as_str().unwrap()).send().await.unwrap();
     assert_eq!(answer.json::<Value>().await.unwrap(), goes_on);
@@ -213,7 +213,7 @@ async fn a_reload_keeps_turns_and_leases_and_opens_no_desk() {
     assert!(!Arc::ptr_eq(&engine.desk("upper").unwrap(), &old));
 }
 
-/// The worker that the page for people shows, as it stands there.
+/// The worker of the documentation page, exactly as printed there.
 #[tokio::test]
 async fn the_worker_in_the_docs_works() {
     struct Killed(Child);

@@ -49,7 +49,7 @@ fn client(resolver: PolicyResolver, connect: Duration) -> reqwest::Result<Client
     let builder = || {
         Client::builder()
             .user_agent(concat!("Rialto/", env!("CARGO_PKG_VERSION")))
-            // A proxy would connect in our place, to an address that the policy never saw.
+            // A proxy would make the connection itself, to an address that the policy never checked.
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
             .retry(reqwest::retry::never())
