@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use clap::Args;
-use gateway::admin::Secret;
+use gateway::admin::RedactedText;
 use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -64,7 +64,7 @@ pub(crate) fn run(command: &Apply) -> anyhow::Result<()> {
     for one in &documents {
         let outcome = match (&mut far, &near) {
             (Some(far), _) => far.apply(one),
-            (None, Some(near)) => ask(near, apply_request(Secret(one.text.clone()))?),
+            (None, Some(near)) => ask(near, apply_request(RedactedText(one.text.clone()))?),
             (None, None) => Ok(Value::Null),
         };
         match outcome {

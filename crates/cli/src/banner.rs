@@ -4,7 +4,7 @@
 use std::io::Write;
 use std::net::SocketAddr;
 
-use gateway::Server;
+use gateway::GatewayVersion;
 use gateway::admin::FirstKey;
 
 use crate::plan::Plan;
@@ -25,7 +25,7 @@ pub(crate) fn base(plan: &Plan, address: SocketAddr) -> String {
     format!("{scheme}://{address}")
 }
 
-pub(crate) fn print(plan: &Plan, address: SocketAddr, server: &Server, first_key: Option<&FirstKey>) {
+pub(crate) fn print(plan: &Plan, address: SocketAddr, server: &GatewayVersion, first_key: Option<&FirstKey>) {
     let text = screen(plan, address, &names(server), first_key);
     // A closed standard output does not stop the server.
     let mut out = std::io::stdout().lock();
@@ -34,7 +34,7 @@ pub(crate) fn print(plan: &Plan, address: SocketAddr, server: &Server, first_key
 }
 
 /// The agents, with the root agent first.
-fn names(server: &Server) -> Vec<String> {
+fn names(server: &GatewayVersion) -> Vec<String> {
     let others = server.agents().iter().filter(|agent| *agent != server.default_agent()).map(|agent| agent.to_string());
     std::iter::once(format!("{} (at the root)", server.default_agent())).chain(others).collect()
 }

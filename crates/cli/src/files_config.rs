@@ -93,9 +93,9 @@ impl Files {
         Ok(())
     }
 
-    pub(crate) fn settings(&self) -> gateway::settings::Files {
-        let usual = gateway::settings::Files::default();
-        gateway::settings::Files {
+    pub(crate) fn settings(&self) -> gateway::settings::FileLinkSettings {
+        let usual = gateway::settings::FileLinkSettings::default();
+        gateway::settings::FileLinkSettings {
             inline_max_bytes: match self.inline_max_bytes {
                 Some(Most::Off) => None,
                 Some(Most::Bytes(bytes)) => Some(bytes),
@@ -110,7 +110,7 @@ impl Files {
 mod tests {
     use crate::config::Config;
 
-    fn read(text: &str) -> anyhow::Result<gateway::settings::Files> {
+    fn read(text: &str) -> anyhow::Result<gateway::settings::FileLinkSettings> {
         let files = Config::parse(text)?.files;
         files.check(65_536)?;
         Ok(files.settings())
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn it_is_a_number_or_off() {
-        let usual = gateway::settings::Files::default();
+        let usual = gateway::settings::FileLinkSettings::default();
         assert_eq!(read("listen: 127.0.0.1:1\n").unwrap(), usual);
         for off in ["off", "0", "'off'", "false"] {
             assert_eq!(
@@ -128,7 +128,7 @@ mod tests {
             );
         }
         let said = read("files: { inline_max_bytes: 65536, url_expires_s: 5 }\n").unwrap();
-        assert_eq!(said, gateway::settings::Files { inline_max_bytes: Some(65_536), url_expires_s: 5 });
+        assert_eq!(said, gateway::settings::FileLinkSettings { inline_max_bytes: Some(65_536), url_expires_s: 5 });
         for (text, says) in [
             ("inline_max_bytes: 65535", "choose off, or a number from 65536"),
             ("inline_max_bytes: some", "a number of bytes, or off"),

@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow, bail};
-use gateway::Server;
-use gateway::settings::{self, Door, Effect, Issuer, KeySource, Network, RateLimit, Rule, ThrottleLimits, TlsFiles};
+use gateway::GatewayVersion;
+use gateway::settings::{
+    self, AuthMode, Effect, Issuer, KeySource, Network, RateLimit, Rule, ThrottleLimits, TlsFiles,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -174,22 +176,22 @@ pub(crate) enum MountAuth {
 }
 
 impl Mount {
-    pub(crate) fn settings(&self) -> settings::Mount {
-        settings::Mount {
+    pub(crate) fn settings(&self) -> settings::MountSettings {
+        settings::MountSettings {
             visibility: self.visibility.map(Into::into),
             tenant: self.tenant.as_deref().map(Arc::from),
             parties: self.parties.iter().map(|name| name.as_str().into()).collect(),
             door: self.auth.map(|auth| match auth {
-                MountAuth::Required => Door::Required,
-                MountAuth::Optional => Door::Optional,
-                MountAuth::None => Door::None,
+                MountAuth::Required => AuthMode::Required,
+                MountAuth::Optional => AuthMode::Optional,
+                MountAuth::None => AuthMode::None,
             }),
         }
     }
 }
 
 /// Warns of an open mount on a server that otherwise needs keys, and of a server that needs keys and has none.
-pub(crate) fn warn_of_doors(plan: &Plan, server: &Server) {
+pub(crate) fn warn_of_doors(plan: &Plan, server: &GatewayVersion) {
     let needs_key = plan.needs_key();
     for (agent, mount) in &plan.config.mounts {
         if needs_key && matches!(mount.auth, Some(MountAuth::Optional | MountAuth::None)) {
@@ -335,7 +337,7 @@ trusted_proxies: ["10.0.0.0/8"]
         assert_eq!(rules[2].skills.as_deref(), Some(&["product-search".to_owned()][..]));
         let limits = throttle(&config.limits, Path::new("d")).unwrap();
         assert_eq!(limits.per_ip.unwrap().burst.get(), 600);
-        assert_eq!(config.mounts["scripted"].settings().door, Some(Door::None));
+        assert_eq!(config.mounts["scripted"].settings().door, Some(AuthMode::None));
         assert!(networks(&config.trusted_proxies).is_ok());
         assert!(moment(config.auth.keys[0].expires_at.as_deref().unwrap()).is_ok());
     }

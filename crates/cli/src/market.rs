@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
-use gateway::admin::Secret;
+use gateway::admin::RedactedText;
 use market::admin::{self, MarketOperation, OpenedKey};
 use serde_json::Value;
 
@@ -156,7 +156,7 @@ fn open(open: &Open) -> anyhow::Result<bool> {
         if password.is_empty() {
             bail!("standard input has no password; pipe one in: rialto market open --password-stdin < FILE");
         }
-        Some(Secret(password.to_owned()))
+        Some(RedactedText(password.to_owned()))
     } else {
         None
     };
@@ -319,7 +319,7 @@ mod tests {
     }
 
     fn user(id: &str, key: Option<OpenedKey>) -> MarketOperation {
-        let (account, password) = (Some(format!("{id}@example.com")), Some(Secret("correct horse".into())));
+        let (account, password) = (Some(format!("{id}@example.com")), Some(RedactedText("correct horse".into())));
         MarketOperation::Open {
             id: Some(id.into()),
             account,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use engine::Engine;
-use gateway::admin::{self, AdminRequest, Request, Response};
+use gateway::admin::{self, AdminRequest, AdminResponse, CoreRequest};
 use gateway::product;
 use model::State;
 use model::ports::agent::Agent;
@@ -52,8 +52,8 @@ fn ask_server(mut stream: UnixStream, request: &AdminRequest) -> anyhow::Result<
     let mut answer = String::new();
     BufReader::new(stream).read_line(&mut answer)?;
     match serde_json::from_str(&answer).context("the server went away before it answered")? {
-        Response::Ok(value) => Ok(value),
-        Response::Fault(message) => bail!(message),
+        AdminResponse::Ok(value) => Ok(value),
+        AdminResponse::Fault(message) => bail!(message),
     }
 }
 
@@ -104,11 +104,11 @@ pub(crate) fn task(command: &Task) -> anyhow::Result<()> {
         Task::List(list) => list_tasks(list),
         Task::Show(one) => show_task(one),
         Task::Cancel(one) => {
-            let done = ask(&Found::at(&one.whereabouts)?, Request::TaskCancel { id: one.id.clone() })?;
+            let done = ask(&Found::at(&one.whereabouts)?, CoreRequest::TaskCancel { id: one.id.clone() })?;
             print(&one.output, &done, |v| format!("{} is {}", text(&v["id"]), text(&v["state"])))
         }
         Task::Purge(one) => {
-            let done = ask(&Found::at(&one.whereabouts)?, Request::TaskPurge { id: one.id.clone() })?;
+            let done = ask(&Found::at(&one.whereabouts)?, CoreRequest::TaskPurge { id: one.id.clone() })?;
             print(&one.output, &done, |v| format!("{} is gone", text(&v["purged"])))
         }
     }
@@ -118,7 +118,7 @@ fn list_tasks(list: &TaskList) -> anyhow::Result<()> {
     let found = Found::at(&list.whereabouts)?;
     let state = list.state.as_deref().map(parse_state).transpose()?.map(State::code);
     let (agent, tenant) = (list.agent.clone(), list.tenant.clone());
-    let page = ask(&found, Request::TaskList { agent, tenant, state, limit: list.limit })?;
+    let page = ask(&found, CoreRequest::TaskList { agent, tenant, state, limit: list.limit })?;
     print(&list.output, &page, |page| {
         let tasks: Vec<&Value> = page["tasks"].as_array().into_iter().flatten().collect();
         let columns =
@@ -167,7 +167,7 @@ fn parse_state(name: &str) -> anyhow::Result<State> {
 }
 
 fn show_task(one: &TaskOne) -> anyhow::Result<()> {
-    let shown = ask(&Found::at(&one.whereabouts)?, Request::TaskShow { id: one.id.clone() })?;
+    let shown = ask(&Found::at(&one.whereabouts)?, CoreRequest::TaskShow { id: one.id.clone() })?;
     print(&one.output, &shown, |task| {
         let mut lines = Vec::new();
         for key in ["id", "alias", "state", "status_at", "message", "agent", "tenant", "owner", "context", "created_at"]
@@ -195,7 +195,7 @@ pub(crate) fn keys(command: &Keys) -> anyhow::Result<()> {
             // An invalid config does not matter here: then no scope is known by its policy.
             let policy = Config::load(create.whereabouts.config.as_deref()).ok().and_then(|config| config.policy);
             let rules: Vec<_> = policy.iter().flatten().map(PolicyRule::settings).collect();
-            let request = Request::KeysCreate {
+            let request = CoreRequest::KeysCreate {
                 name: create.name.clone(),
                 tenant: create.tenant.clone(),
                 scopes: create.scopes.clone(),
@@ -209,7 +209,7 @@ pub(crate) fn keys(command: &Keys) -> anyhow::Result<()> {
             })
         }
         Keys::List(list) => {
-            let listed = ask(&Found::at(&list.whereabouts)?, Request::KeysList)?;
+            let listed = ask(&Found::at(&list.whereabouts)?, CoreRequest::KeysList)?;
             print(&list.output, &listed, |listed| {
                 let mut lines = vec![format!(
                     "{:10}  {:16}  {:12}  {:8}  {:24}  SCOPES",
@@ -229,7 +229,7 @@ pub(crate) fn keys(command: &Keys) -> anyhow::Result<()> {
             })
         }
         Keys::Revoke(one) => {
-            let gone = ask(&Found::at(&one.whereabouts)?, Request::KeysRevoke { id: one.id.clone() })?;
+            let gone = ask(&Found::at(&one.whereabouts)?, CoreRequest::KeysRevoke { id: one.id.clone() })?;
             print(&one.output, &gone, |key| format!("{} ({}) is revoked", text(&key["id"]), text(&key["name"])))
         }
     }
@@ -237,7 +237,7 @@ pub(crate) fn keys(command: &Keys) -> anyhow::Result<()> {
 
 /// Makes a running server read its config again.
 pub(crate) fn reload(command: &Reload) -> anyhow::Result<()> {
-    let done = ask(&Found::at(&command.whereabouts)?, Request::Reload)?;
+    let done = ask(&Found::at(&command.whereabouts)?, CoreRequest::Reload)?;
     let names = |list: &Value| list.as_array().into_iter().flatten().map(text).collect::<Vec<_>>().join(", ");
     print(&command.output, &done, |done| {
         if done["outcome"] == "refused" {
@@ -271,10 +271,10 @@ pub(crate) fn backup(command: &Backup) -> anyhow::Result<()> {
     if found.store.is_postgres() {
         bail!("a database is copied with its own tools, also while it is served: pg_dump -Fc -f FILE DATABASE");
     }
-    ask(&found, Request::Backup { to: to.clone() })?;
+    ask(&found, CoreRequest::Backup { to: to.clone() })?;
     let mut out = std::io::stdout();
     writeln!(out, "written to {}; put it back with: rialto restore {}", to.display(), to.display())?;
-    let key = found.key_file.clone().unwrap_or_else(|| found.folder.join(gateway::courier::SEAL_KEY));
+    let key = found.key_file.clone().unwrap_or_else(|| found.folder.join(gateway::webhooks::SEAL_KEY));
     if key.is_file() {
         writeln!(out, "keep a copy of {} in another place: the backup's secrets are sealed with it", key.display())?;
     }
@@ -314,13 +314,13 @@ pub(crate) fn restore(command: &Restore) -> anyhow::Result<()> {
     }
     std::fs::remove_dir_all(&trial)?;
     checked?;
-    let health = ask_data(&Found::folder(&folder), Request::Doctor.into(), Vec::new())?;
+    let health = ask_data(&Found::folder(&folder), CoreRequest::Doctor.into(), Vec::new())?;
     writeln!(std::io::stdout(), "restored to {}: {} tasks", folder.display(), health["tasks"])?;
     Ok(())
 }
 
 fn close(folder: &Path) -> anyhow::Result<()> {
-    ask_data(&Found::folder(folder), Request::Doctor.into(), Vec::new()).map(drop)
+    ask_data(&Found::folder(folder), CoreRequest::Doctor.into(), Vec::new()).map(drop)
 }
 
 /// Copies a file, readable by its owner only, whatever the original's mode.
@@ -332,7 +332,7 @@ fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
 
 pub(crate) fn doctor(command: &Doctor) -> anyhow::Result<()> {
     let at = Found::at(&command.whereabouts)?;
-    let mut found = ask(&at, Request::Doctor)?;
+    let mut found = ask(&at, CoreRequest::Doctor)?;
     found["data"] = json!(at.folder);
     // A database's disk is on another machine.
     let local = found["store"] != "postgres";
@@ -379,7 +379,7 @@ pub(crate) fn doctor(command: &Doctor) -> anyhow::Result<()> {
 /// Asks the running server whether it is ready, for container supervisors.
 pub(crate) fn health(command: &Health) -> anyhow::Result<()> {
     let found = Found::at(&command.whereabouts)?;
-    let Some(answer) = ask_running(&found, &Request::Health.into())? else {
+    let Some(answer) = ask_running(&found, &CoreRequest::Health.into())? else {
         bail!(
             "no server runs on the data in {}; start one with rialto serve, or name its data folder with --data",
             found.folder.display()

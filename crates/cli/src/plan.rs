@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use gateway::Settings;
 use gateway::product::{AgentFacts, Host, KeyFacts, Prepared, ProductService, Setup};
-use gateway::settings::{CardForm, Key, Timeouts};
+use gateway::settings::{CardForm, ConnectionTimeouts, KeySettings};
 use model::ports::agent::Agent;
 use model::ports::store::Store;
 use stores::{postgres, sqlite};
@@ -193,7 +193,7 @@ impl Plan {
         let throttle = wrong.take(guard::throttle(&config.limits, &self.data));
         let trusted_proxies = wrong.take(guard::networks(&config.trusted_proxies)).unwrap_or_default();
         wrong.finish()?;
-        let defaults = Timeouts::default();
+        let defaults = ConnectionTimeouts::default();
         let settings = Settings {
             listen: self.listen,
             public_url: config.public_url.clone(),
@@ -222,7 +222,7 @@ impl Plan {
             },
             strict_version: config.strict_version,
             cache_bytes: config.cache_mib.unwrap_or(128) << 20,
-            timeouts: Timeouts {
+            timeouts: ConnectionTimeouts {
                 header_ms: config.timeouts.header_ms.unwrap_or(defaults.header_ms),
                 body_ms: config.timeouts.body_ms.unwrap_or(defaults.body_ms),
                 write_ms: config.timeouts.write_ms.unwrap_or(defaults.write_ms),
@@ -386,9 +386,9 @@ fn check_ranges(config: &Config) -> anyhow::Result<()> {
 }
 
 /// The keys of `auth.keys`.
-fn read_keys(written: &[crate::config::Key]) -> anyhow::Result<Vec<Key>> {
+fn read_keys(written: &[crate::config::Key]) -> anyhow::Result<Vec<KeySettings>> {
     let mut wrong = Collected::default();
-    let mut keys: Vec<Key> = Vec::new();
+    let mut keys: Vec<KeySettings> = Vec::new();
     for key in written {
         let read = read_key(key, &keys);
         keys.extend(wrong.take(read));
@@ -397,7 +397,7 @@ fn read_keys(written: &[crate::config::Key]) -> anyhow::Result<Vec<Key>> {
 }
 
 /// Reads a key of `auth.keys`; `known` are the keys before it.
-fn read_key(key: &crate::config::Key, known: &[Key]) -> anyhow::Result<Key> {
+fn read_key(key: &crate::config::Key, known: &[KeySettings]) -> anyhow::Result<KeySettings> {
     let about = || format!("auth.keys: the key {:?}", key.name);
     let value = secret(&key.key).with_context(about)?;
     if known.iter().any(|known| *known.name == *key.name) {
@@ -408,7 +408,13 @@ fn read_key(key: &crate::config::Key, known: &[Key]) -> anyhow::Result<Key> {
     }
     let expires_at = key.expires_at.as_deref().map(guard::moment).transpose().with_context(about)?;
     let scopes = key.scopes.clone();
-    Ok(Key { name: key.name.as_str().into(), tenant: key.tenant.as_str().into(), secret: value, scopes, expires_at })
+    Ok(KeySettings {
+        name: key.name.as_str().into(),
+        tenant: key.tenant.as_str().into(),
+        secret: value,
+        scopes,
+        expires_at,
+    })
 }
 
 /// A sixteenth of the disk: a write-ahead log that fills most of a small disk leaves no room for its checkpoint.

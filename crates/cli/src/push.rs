@@ -1,7 +1,7 @@
 //! `rialto push`: shows the state of webhook deliveries, and delivers again.
 
 use clap::{Args, Subcommand, ValueEnum};
-use gateway::admin::Request;
+use gateway::admin::CoreRequest;
 use model::PushState;
 use serde_json::Value;
 
@@ -86,13 +86,13 @@ pub(crate) fn run(command: &Push) -> anyhow::Result<()> {
     match command {
         Push::List(list) => {
             let state = list.state.map(|state| PushState::from(state).code());
-            let request = Request::PushList { task: list.task.clone(), state, limit: list.limit };
+            let request = CoreRequest::PushList { task: list.task.clone(), state, limit: list.limit };
             let listed = ask(&Found::at(&list.whereabouts)?, request)?;
             print(&list.output, &listed, table)
         }
         Push::Redeliver(again) => {
             let (whereabouts, id) = again.meant();
-            let request = Request::PushRedeliver { task: again.task.clone(), id, from: again.from };
+            let request = CoreRequest::PushRedeliver { task: again.task.clone(), id, from: again.from };
             let done = ask(&Found::at(&whereabouts)?, request)?;
             print(&again.output, &done, |done| {
                 format!("{} push configs of {} are delivered to again", done["redelivered"], text(&done["task"]))

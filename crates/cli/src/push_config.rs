@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use gateway::courier::{AllowedHost, HttpCourier, JWT_KEY, Options, OutboundPolicy, SEAL_KEY, Seal, Signer};
+use gateway::webhooks::{AllowedHost, HttpWebhookSender, JWT_KEY, Options, OutboundPolicy, SEAL_KEY, Seal, Signer};
 use model::OnOff;
 use model::limits::PushLimits;
 use schemars::JsonSchema;
@@ -194,7 +194,7 @@ impl Push {
             ..usual
         };
         let jwks = signer.as_ref().map(|signer| signer.jwks().to_owned());
-        let courier = HttpCourier::new(opened.store.clone(), seal, signer, options)?;
+        let courier = HttpWebhookSender::new(opened.store.clone(), seal, signer, options)?;
         courier.prove().await?;
         Ok(Some(Made { courier: Arc::new(courier), jwks }))
     }
@@ -248,12 +248,12 @@ pub(crate) struct Found<'a> {
     /// Whether callers come through a proxy, as far as the config tells.
     pub(crate) behind_proxy: bool,
     pub(crate) tls: bool,
-    pub(crate) files: gateway::settings::Files,
+    pub(crate) files: gateway::settings::FileLinkSettings,
     pub(crate) seal: Arc<Seal>,
 }
 
 pub(crate) struct Made {
-    pub(crate) courier: Arc<HttpCourier>,
+    pub(crate) courier: Arc<HttpWebhookSender>,
     pub(crate) jwks: Option<String>,
 }
 

@@ -14,7 +14,7 @@ use engine::Engine;
 use gateway::log::Sink;
 use gateway::product::{Host, ProductService, Progress, RosterChange, RosterChanges};
 use gateway::settings::Settings;
-use gateway::{Serving, admin};
+use gateway::{CurrentGateway, admin};
 use model::{Fault, Kind};
 use serde_json::{Value, json};
 use tokio::signal::unix::Signal;
@@ -127,7 +127,7 @@ pub(crate) type SetLevel = Box<dyn Fn(&str) -> anyhow::Result<()> + Send + Sync>
 
 pub(crate) struct Reloader {
     pub(crate) options: Serve,
-    pub(crate) serving: Arc<Serving>,
+    pub(crate) serving: Arc<CurrentGateway>,
     pub(crate) built: Built,
     pub(crate) fixed: Fixed,
     pub(crate) sink: Sink,
@@ -274,7 +274,7 @@ impl Reloader {
     }
 
     /// Requests use the plan from now on.
-    async fn put_in_force(&mut self, plan: &Plan, built: Built) -> anyhow::Result<Arc<gateway::Server>> {
+    async fn put_in_force(&mut self, plan: &Plan, built: Built) -> anyhow::Result<Arc<gateway::GatewayVersion>> {
         let engine = self.engine();
         let host = Host { engine: &engine, base_url: &self.base_url, data: &self.fixed.data };
         let products = plan.open(host).await?;

@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use engine::Engine;
 use gateway::accept::{self, Accept};
 use gateway::product::{Host, ProductService, demo_file};
-use gateway::{Server, Settings, admin, log::Sink, product};
+use gateway::{GatewayVersion, Settings, admin, log::Sink, product};
 use model::ports::webhook::WebhookSender;
 use tokio::runtime::{Handle, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -162,7 +162,7 @@ async fn serve(mut plan: Plan, told: Told<'_>) -> anyhow::Result<()> {
     let base_url = plan.config.public_url.as_deref().unwrap_or(&base);
     let products = plan.open(Host { engine: &engine, base_url, data: &plan.data }).await?;
     let settings = Settings { listen: address, jwks, products: products.clone(), ..settings };
-    let server = Server::new(engine.clone(), settings, told.sink.clone())?;
+    let server = GatewayVersion::new(engine.clone(), settings, told.sink.clone())?;
     products.iter().for_each(|product| product.in_force());
     let loaded = admin::load_keys(&engine, server.callers()).await;
     loaded.map_err(|fault| anyhow::anyhow!("cannot read the keys: {fault} ({})", fault.cause_text()))?;
@@ -186,7 +186,7 @@ async fn serve(mut plan: Plan, told: Told<'_>) -> anyhow::Result<()> {
     banner::print(plan, address, &server, first_key.as_ref());
     drop(server);
     let certificate = Arc::new(Notify::new());
-    let house = tokio::spawn(serving.clone().keep_house(accept.shutdown.clone(), certificate.clone()));
+    let house = tokio::spawn(serving.clone().housekeeping(accept.shutdown.clone(), certificate.clone()));
     let Told { options, seen, sink, set_level, errands: _ } = told;
     let (options, fixed) = (options.clone(), Fixed::of(plan, address));
     let config = plan.config.clone();
@@ -237,7 +237,7 @@ async fn serve(mut plan: Plan, told: Told<'_>) -> anyhow::Result<()> {
 async fn open_demo(
     plan: &Plan,
     base: &str,
-    server: &Server,
+    server: &GatewayVersion,
     products: &[Arc<dyn ProductService>],
 ) -> anyhow::Result<()> {
     let demos: Vec<_> = products.iter().filter_map(|product| product.demo()).collect();

@@ -26,7 +26,7 @@ use crate::connections::{ConnectionSlot, Connections, RESERVE_LASTS};
 use crate::linger::{BodyUnread, LingeringStream, UnreadFlag};
 use crate::service::{self, Coverage};
 use crate::tls::{self, ReloadingTls};
-use crate::{Server, Serving};
+use crate::{CurrentGateway, GatewayVersion};
 
 /// HTTP/1 reads at most so much of a body ahead, and buffers at most so much of an answer.
 const BUFFER: usize = 64 << 10;
@@ -49,15 +49,19 @@ pub fn bind(address: SocketAddr, backlog: i32) -> io::Result<TcpListener> {
 
 /// Serves until `shutdown`, then lets connections finish their requests.
 pub struct Accept {
-    pub serving: Arc<Serving>,
+    pub serving: Arc<CurrentGateway>,
     /// Ends the loop: no more connections, no more requests.
     pub shutdown: CancellationToken,
     pub connections: TaskTracker,
 }
 
 impl Accept {
-    pub fn new(server: Arc<Server>) -> Accept {
-        Accept { serving: Serving::new(server), shutdown: CancellationToken::new(), connections: TaskTracker::new() }
+    pub fn new(server: Arc<GatewayVersion>) -> Accept {
+        Accept {
+            serving: CurrentGateway::new(server),
+            shutdown: CancellationToken::new(),
+            connections: TaskTracker::new(),
+        }
     }
 
     pub async fn run(&self, listener: TcpListener) {
@@ -103,7 +107,7 @@ trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> ByteStream for T {}
 
 async fn serve(
-    serving: Arc<Serving>,
+    serving: Arc<CurrentGateway>,
     stream: TcpStream,
     peer: SocketAddr,
     coverage: Coverage,
@@ -166,7 +170,7 @@ struct ServedPeer {
 }
 
 async fn converse(
-    serving: Arc<Serving>,
+    serving: Arc<CurrentGateway>,
     stream: impl ByteStream,
     http2: bool,
     header: Duration,

@@ -1,13 +1,13 @@
 //! The capabilities of an agent, as its card states them: streams and push configs. A call that needs a missing one is
-//! refused here, for every front and dialect. [`crate::Server::permits`] checks this after the credential and the
-//! policy and before a task is looked up, so that the refusal reveals nothing about tasks.
+//! refused here, for every front and dialect. [`crate::GatewayVersion::permits`] checks this after the credential and
+//! the policy and before a task is looked up, so that the refusal reveals nothing about tasks.
 
 use model::ports::agent::Profile;
 use model::{Call, Fault, Kind};
 
-use crate::Server;
+use crate::GatewayVersion;
 
-impl Server {
+impl GatewayVersion {
     /// Whether an agent's tasks can have push configs: the agent supports them, and the server delivers.
     pub fn offers_push(&self, profile: &Profile) -> bool {
         profile.push && self.engine.has_push()

@@ -15,10 +15,10 @@ use model::ports::agent::Profile;
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
-use crate::mount::Mounted;
+use crate::mounts::MountedAgent;
 use crate::policy::Policy;
-use crate::settings::{CardForm, Door};
-use crate::{Server, Settings};
+use crate::settings::{AuthMode, CardForm};
+use crate::{GatewayVersion, Settings};
 use web::body::{Response, ResponseBody};
 use web::client_address::{FORWARDED_HOST, FORWARDED_PROTO};
 
@@ -93,9 +93,9 @@ pub fn cacheable(headers: &mut HeaderMap) {
     headers.insert(VARY, HeaderValue::from_static("host, forwarded, x-forwarded-host, x-forwarded-proto"));
 }
 
-impl Server {
+impl GatewayVersion {
     /// `None` for a retired agent.
-    pub(crate) fn public_card(&self, mounted: &Mounted, head: &request::Parts) -> Option<Response> {
+    pub(crate) fn public_card(&self, mounted: &MountedAgent, head: &request::Parts) -> Option<Response> {
         if mounted.retired {
             return None;
         }
@@ -152,7 +152,7 @@ impl Server {
     /// The card for an authenticated caller, in its dialect, with the skills it may use.
     pub(crate) fn extended_card(
         &self,
-        mounted: &Mounted,
+        mounted: &MountedAgent,
         caller: &Caller,
         head: &request::Parts,
         wire: &'static dyn JsonWire,
@@ -162,19 +162,19 @@ impl Server {
     }
 
     /// Whether there is an extended card: only where callers can authenticate.
-    pub(crate) fn has_extended_card(&self, mounted: &Mounted) -> bool {
+    pub(crate) fn has_extended_card(&self, mounted: &MountedAgent) -> bool {
         let can_be_known = match mounted.door {
-            Door::Required => true,
-            Door::Optional => self.callers.has_any() || self.requires(mounted),
-            Door::None => false,
+            AuthMode::Required => true,
+            AuthMode::Optional => self.callers.has_any() || self.requires(mounted),
+            AuthMode::None => false,
         };
         can_be_known && !mounted.retired
     }
 
     /// Whether callers need a credential at this mount: its own rule, or a product's as soon as any credential exists.
-    pub fn requires(&self, mounted: &Mounted) -> bool {
+    pub fn requires(&self, mounted: &MountedAgent) -> bool {
         let bearer = || mounted.bearer.is_some() && self.has_credentials();
-        mounted.door == Door::Required || bearer()
+        mounted.door == AuthMode::Required || bearer()
     }
 
     /// Whether any credential exists or is required.
@@ -189,7 +189,7 @@ impl Server {
     }
 
     /// The authentication of a mount, as its card states it.
-    fn auth(&self, mounted: &Mounted) -> Option<CardAuth> {
+    fn auth(&self, mounted: &MountedAgent) -> Option<CardAuth> {
         if !self.has_extended_card(mounted) {
             return None;
         }
@@ -205,7 +205,7 @@ impl Server {
 
     fn card_bytes(
         &self,
-        mounted: &Mounted,
+        mounted: &MountedAgent,
         caller: Option<&Caller>,
         base: &str,
         write: impl FnOnce(&CardFacts<'_>) -> Bytes,

@@ -63,7 +63,7 @@ impl Connections {
         }
         let key = self.hasher.hash_one(network_of(address));
         match ConcurrencyLimit::take(&self.by_address, key, settings.connections_per_address) {
-            Some(seat) => ConnectionSlot::Served { _one: one, _of_address: Some(seat) },
+            Some(permit) => ConnectionSlot::Served { _one: one, _of_address: Some(permit) },
             None => ConnectionSlot::Spare(Reserve::enter(&self.reserve)),
         }
     }

@@ -21,8 +21,8 @@ use hyper::body::{Body as _, Incoming};
 use model::{Fault, Kind, MemoryBudget, MemoryShare};
 use tokio::time::{Instant, timeout};
 
-use crate::Server;
-use crate::front::Gate;
+use crate::GatewayVersion;
+use crate::fronts::Gate;
 use web::request_log::{BodyShare, RequestLog};
 
 /// Bytes that are read for every caller.
@@ -75,7 +75,7 @@ fn grow(share: &mut Option<MemoryShare>, budget: &Arc<MemoryBudget>, bytes: usiz
 
 /// Reads a whole body within the limits of size, time and memory. `limit` is that of the address, if it has one.
 pub async fn read(
-    server: &Arc<Server>,
+    server: &Arc<GatewayVersion>,
     head: &request::Parts,
     mut body: Incoming,
     limit: Option<usize>,
@@ -121,7 +121,7 @@ fn announced(headers: &HeaderMap) -> Option<u64> {
 type Polled = Option<Result<Frame<Bytes>, hyper::Error>>;
 
 struct BodyReader<'a> {
-    server: &'a Arc<Server>,
+    server: &'a Arc<GatewayVersion>,
     head: &'a request::Parts,
     body: Incoming,
     /// A frame that was read, and is not yet processed.

@@ -1,18 +1,19 @@
 //! The gateway: A2A over HTTP, with mounts, fronts, credentials, cards and status pages.
 //!
-//! A request passes `accept` (connection, timeouts), `service` (size, log line, CORS), `mount` (the meaning of the
-//! path), `front` (envelope, dialect, caller, call), the engine, and `front` again (encoding, framing). The wires are
+//! A request passes `accept` (connection, timeouts), `service` (size, log line, CORS), `mounts` (the meaning of the
+//! path), `fronts` (envelope, dialect, caller, call), the engine, and `fronts` again (encoding, framing). The wires are
 //! in the crate `dialects`; the effect of a call is in the crate `engine`.
 //!
-//! A [`Server`] is immutable, and a request uses one from its first to its last byte. Other settings make another
-//! server, and [`Serving`] replaces the old one with it.
+//! A [`GatewayVersion`] is immutable, and a request uses one from its first to its last byte. Other settings make
+//! another server, and [`CurrentGateway`] replaces the old one with it.
 //!
-//! * One owner: at an address that products share, `front::rpc::answer` decides once which product or agent a request
-//!   is for. A product's front that leaves a method to the generations calls `rpc::answer_to`, which decides nothing.
+//! * One owner: at an address that products share, `fronts::jsonrpc::answer` decides once which product or agent a
+//!   request is for. A product's front that leaves a method to the generations calls `fronts::jsonrpc::answer_to`,
+//!   which decides nothing.
 //! * One call: a decoded call becomes an `EffectiveCall` before anything is checked. Only that conversion reads
 //!   `Last-Event-ID`.
-//! * One permission: `Server::permits` (or `allows`, where a front has checked scopes) is called before a task is
-//!   looked up.
+//! * One permission: `GatewayVersion::permits` (or `allows`, where a front has checked scopes) is called before a task
+//!   is looked up.
 //! * Bodies: `intake` reads the rest of a refused request within bounds before the answer; `linger` reads the remaining
 //!   bytes after the writing side is closed. A connection that is closed with unread bytes is reset, and a client that
 //!   writes its whole request first would lose the answer.
@@ -22,29 +23,29 @@
 
 pub mod accept;
 pub mod admin;
+pub mod auth;
 pub mod cache;
-pub mod callers;
 mod capabilities;
 pub mod cards;
 mod connections;
-pub mod courier;
 pub mod crypto;
-pub mod front;
+mod current;
+pub mod fronts;
 pub mod intake;
+pub mod limits;
 mod linger;
 pub mod links;
 pub mod metrics;
-pub mod mount;
-mod operations;
+pub mod mounts;
 pub mod panics;
 pub mod policy;
 pub mod product;
 pub mod scopes;
 pub mod service;
-mod serving;
 pub mod settings;
-pub mod throttle;
+mod status_pages;
 mod tls;
+pub mod webhooks;
 
 use std::any::Any;
 use std::sync::Arc;
@@ -54,21 +55,21 @@ use model::{Call, Caller, Fault, Kind, MemoryBudget};
 use policy::Policy;
 use product::ProductService;
 
-pub use serving::Serving;
+pub use current::CurrentGateway;
 pub use settings::Settings;
 pub use web::request_log as log;
 
 /// The state that requests use, built from one version of the settings.
-pub struct Server {
+pub struct GatewayVersion {
     pub engine: Engine,
     pub settings: Settings,
-    pub mounts: mount::Mounts,
-    pub callers: callers::Callers,
+    pub mounts: mounts::MountTable,
+    pub callers: auth::Callers,
     /// None where every call is allowed.
     pub(crate) policy: Option<Policy>,
     pub scopes: scopes::Scopes,
     /// None where nothing is limited.
-    pub throttle: Option<throttle::Throttle>,
+    pub throttle: Option<limits::Throttle>,
     pub(crate) tls: Option<Arc<tls::ReloadingTls>>,
     pub cards: cards::Cards,
     pub cache: Arc<cache::Cache>,
@@ -80,17 +81,17 @@ pub struct Server {
     /// The same for large answers that are not sent yet.
     pub answers: Arc<MemoryBudget>,
     /// Worker queues of agents that are no longer served.
-    pub(crate) leaving: front::worker::Leaving,
+    pub(crate) leaving: fronts::worker::RetiredWorkers,
 }
 
-impl Server {
-    pub fn new(engine: Engine, settings: Settings, log: log::Sink) -> Result<Arc<Server>, settings::Error> {
-        front::worker::check(&engine.agents(), &settings)?;
+impl GatewayVersion {
+    pub fn new(engine: Engine, settings: Settings, log: log::Sink) -> Result<Arc<GatewayVersion>, settings::Error> {
+        fronts::worker::check(&engine.agents(), &settings)?;
         settings.check_products()?;
         let metrics = metrics::Metrics::new();
-        Ok(Arc::new(Server {
-            mounts: mount::Mounts::new(&settings)?,
-            callers: callers::Callers::new(&settings, None)?,
+        Ok(Arc::new(GatewayVersion {
+            mounts: mounts::MountTable::new(&settings)?,
+            callers: auth::Callers::new(&settings, None)?,
             policy: policy_of(&settings)?,
             scopes: scopes::Scopes::new(&settings)?,
             tls: settings.tls.as_ref().map(tls::ReloadingTls::load).transpose()?.map(Arc::new),
@@ -100,32 +101,32 @@ impl Server {
                 engine.limits().retention_ms,
                 settings.product_slots.clone(),
             )),
-            throttle: throttle::Throttle::new(&settings.throttle, metrics.rate_limited.clone(), None),
+            throttle: limits::Throttle::new(&settings.throttle, metrics.rate_limited.clone(), None),
             metrics: Arc::new(metrics),
             links: links::Links::new(engine.store().clone(), engine.sealer().cloned()),
             answers: MemoryBudget::new(settings.answers_bytes),
-            intake: intake::Intake::new(settings.bodies_bytes, front::largest_body(&engine, &settings)),
+            intake: intake::Intake::new(settings.bodies_bytes, fronts::largest_body(&engine, &settings)),
             engine,
             settings,
             log,
-            leaving: front::worker::Leaving::default(),
+            leaving: fronts::worker::RetiredWorkers::default(),
         }))
     }
 
     /// The server with other settings that replaces this one. It keeps the used parts of limits, the keys that
     /// operators made, the keys fetched from issuers, and all counters. Settings that cannot change at run time keep
     /// their values; tasks of removed agents stay readable.
-    pub(crate) fn next(&self, settings: Settings) -> Result<Server, settings::Error> {
-        let settings = settings.in_place_of(&self.settings);
-        Ok(Server {
-            mounts: mount::Mounts::new(&settings)?,
-            callers: callers::Callers::new(&settings, Some(&self.callers))?,
+    pub(crate) fn with_settings(&self, settings: Settings) -> Result<GatewayVersion, settings::Error> {
+        let settings = settings.replaced_by(&self.settings);
+        Ok(GatewayVersion {
+            mounts: mounts::MountTable::new(&settings)?,
+            callers: auth::Callers::new(&settings, Some(&self.callers))?,
             policy: policy_of(&settings)?,
             scopes: scopes::Scopes::new(&settings)?,
             tls: self.tls.clone(),
             cards: cards::Cards::new(&settings),
             cache: self.cache.clone(),
-            throttle: throttle::Throttle::new(
+            throttle: limits::Throttle::new(
                 &settings.throttle,
                 self.metrics.rate_limited.clone(),
                 self.throttle.as_ref(),
@@ -197,7 +198,7 @@ impl Server {
         Ok(())
     }
 
-    pub fn callers(&self) -> &callers::Callers {
+    pub fn callers(&self) -> &auth::Callers {
         &self.callers
     }
 

@@ -16,7 +16,7 @@ use model::ports::sealer::Sealer;
 use model::ports::store::Store;
 use tokio::sync::OnceCell;
 
-use crate::settings::Files;
+use crate::settings::FileLinkSettings;
 use web::file_response::percent;
 
 /// Record kind of the keys that a server made for itself, shared by all processes on the store. Stored.
@@ -35,11 +35,11 @@ pub struct Links {
 
 /// The inputs of the addresses in one answer.
 #[derive(Clone, Debug)]
-pub struct Terms {
+pub struct LinkOptions {
     /// The server's public address, without a slash at the end.
     pub(crate) base: String,
     pub(crate) tenant: Arc<str>,
-    pub(crate) files: Files,
+    pub(crate) files: FileLinkSettings,
 }
 
 /// The verified content of an address.
@@ -79,7 +79,7 @@ impl Links {
     }
 
     /// Replaces large files in an encoded answer by their addresses.
-    pub(crate) async fn settle(&self, encoded: Encoded, terms: &Terms) -> Result<Encoded, Fault> {
+    pub(crate) async fn settle(&self, encoded: Encoded, terms: &LinkOptions) -> Result<Encoded, Fault> {
         let Some(most) = terms.files.inline_max_bytes else { return Ok(encoded.settled(|_| None)) };
         if encoded.files().all(|file| file.blob.len <= most) {
             return Ok(encoded.settled(|_| None));
@@ -101,7 +101,7 @@ fn now() -> i64 {
     jiff::Timestamp::now().as_second()
 }
 
-fn address(key: &hmac::Key, terms: &Terms, file: &LargeFile, expires: i64) -> String {
+fn address(key: &hmac::Key, terms: &LinkOptions, file: &LargeFile, expires: i64) -> String {
     let hash = hex(&file.blob.hash);
     // An empty name counts as no name.
     let parts = [&*hash, &*terms.tenant, file.name.as_deref().unwrap_or(""), file.media_type.as_deref().unwrap_or("")];
@@ -184,9 +184,9 @@ mod tests {
 
     use super::*;
 
-    fn terms() -> Terms {
-        let files = Files { inline_max_bytes: Some(100), url_expires_s: 60 };
-        Terms { base: "https://x.example/sub".into(), tenant: "a b".into(), files }
+    fn terms() -> LinkOptions {
+        let files = FileLinkSettings { inline_max_bytes: Some(100), url_expires_s: 60 };
+        LinkOptions { base: "https://x.example/sub".into(), tenant: "a b".into(), files }
     }
 
     fn encoded(len: u64) -> Encoded {
@@ -221,7 +221,7 @@ mod tests {
         Links::new(store.clone(), None)
     }
 
-    async fn url(links: &Links, terms: &Terms) -> String {
+    async fn url(links: &Links, terms: &LinkOptions) -> String {
         let settled = links.settle(encoded(101), terms).await.unwrap();
         let json: serde_json::Value = serde_json::from_slice(settled.as_bytes().unwrap()).unwrap();
         json["artifacts"][0]["parts"][0]["url"].as_str().unwrap().to_owned()
@@ -300,7 +300,7 @@ mod tests {
         let body = || async { store.record(KIND.into(), NAME.into()).await.unwrap().unwrap().body };
         let clear = body().await;
         assert_eq!(clear.len(), 32);
-        let seal: Arc<dyn Sealer> = Arc::new(crate::courier::Seal::new(&[7; 32]).unwrap());
+        let seal: Arc<dyn Sealer> = Arc::new(crate::webhooks::Seal::new(&[7; 32]).unwrap());
         let new = Links::new(store.clone(), Some(seal.clone()));
         let (path, query) = url.strip_prefix("https://x.example/sub/files/").unwrap().split_once('?').unwrap();
         assert!(new.read(path, query).await.unwrap().is_ok(), "what was signed before is good");
@@ -308,7 +308,7 @@ mod tests {
         assert!(!sealed.windows(32).any(|piece| piece == &*clear), "nothing of it is left in the clear");
         assert!(Links::new(store.clone(), Some(seal)).read(path, query).await.unwrap().is_ok());
         assert_eq!(body().await, sealed, "it is sealed once");
-        let other: Arc<dyn Sealer> = Arc::new(crate::courier::Seal::new(&[8; 32]).unwrap());
+        let other: Arc<dyn Sealer> = Arc::new(crate::webhooks::Seal::new(&[8; 32]).unwrap());
         assert!(Links::new(store.clone(), Some(other)).read(path, query).await.is_err());
         assert!(Links::new(store.clone(), None).read(path, query).await.is_err());
     }
@@ -346,8 +346,8 @@ mod tests {
         let links = links(&store).await;
         let small = links.settle(encoded(100), &terms()).await.unwrap();
         assert!(small.has_blobs() && small.files().count() == 0);
-        let files = Files { inline_max_bytes: None, ..terms().files };
-        let inline = links.settle(encoded(101), &Terms { files, ..terms() }).await.unwrap();
+        let files = FileLinkSettings { inline_max_bytes: None, ..terms().files };
+        let inline = links.settle(encoded(101), &LinkOptions { files, ..terms() }).await.unwrap();
         assert!(inline.has_blobs());
         assert!(store.record(KIND.into(), NAME.into()).await.unwrap().is_none(), "no key is made where none is needed");
     }

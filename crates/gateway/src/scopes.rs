@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use model::{Call, Caller, Fault, Kind};
 
-use crate::callers;
+use crate::auth;
 use crate::policy::{Methods, Pattern, named};
 use crate::settings::{self, Rule, Settings};
 
@@ -114,7 +114,7 @@ impl Scopes {
             return Ok(());
         }
         let foreign = || caller.scopes.iter().all(|scope| !scope.is_empty() && !self.knows(scope));
-        if callers::is_token(&caller.name) && foreign() {
+        if auth::is_token(&caller.name) && foreign() {
             return Ok(());
         }
         for method in Methods::all_of(call) {

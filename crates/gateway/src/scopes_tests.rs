@@ -4,7 +4,7 @@ use model::{Cancel, Get, List, Message, Part, PushCall, PushConfig, Role, Send, 
 
 use super::*;
 use crate::policy::Effect;
-use crate::settings::Key;
+use crate::settings::KeySettings;
 
 /// As a product defines them.
 const OF_PRODUCT: [&str; 3] = ["read:content", "read:orders", "write:orders"];
@@ -151,7 +151,7 @@ fn a_scope_that_nobody_knows_is_refused_with_those_that_are_known() {
     }
     // In the config, too.
     let mut settings = settings(&["billing"]);
-    let key = |scope: &str| Key {
+    let key = |scope: &str| KeySettings {
         name: "ann".into(),
         tenant: "t".into(),
         secret: "s".into(),

@@ -20,12 +20,12 @@ use web::request_log::RequestLine;
 use web::response::{not_allowed, text};
 use web::{client_address, cors};
 
-use crate::front::{self, Gate, RequestLog};
+use crate::fronts::{self, Gate, RequestLog};
 use crate::linger::BodyUnread;
 use crate::metrics::RequestOutcome;
-use crate::mount::{self, Mounted, Target};
+use crate::mounts::{self, MountedAgent, RouteTarget};
 use crate::product::{Accepts, CardRequest, EndpointRequest, ProductEndpoint, RequestBody};
-use crate::{Server, intake};
+use crate::{GatewayVersion, intake};
 
 /// Time limit for the body of a refused request.
 const REFUSED_BODY: Duration = Duration::from_millis(250);
@@ -45,7 +45,7 @@ fn no_connection_left() -> Fault {
 }
 
 pub(crate) async fn respond(
-    server: Arc<Server>,
+    server: Arc<GatewayVersion>,
     request: Request<Incoming>,
     peer: SocketAddr,
     coverage: Coverage,
@@ -103,7 +103,7 @@ pub(crate) async fn respond(
 }
 
 async fn dispatch(
-    server: &Arc<Server>,
+    server: &Arc<GatewayVersion>,
     head: &http::request::Parts,
     body: Incoming,
     coverage: Coverage,
@@ -112,23 +112,23 @@ async fn dispatch(
     let path = head.uri.path();
     let get = head.method == Method::GET || head.method == Method::HEAD;
     let target = server.mounts.resolve(path, head.method == Method::POST);
-    if coverage == Coverage::HealthOnly && !matches!(target, Target::Health | Target::Ready) {
+    if coverage == Coverage::HealthOnly && !matches!(target, RouteTarget::Health | RouteTarget::Ready) {
         return Box::pin(turn_away(server, target, head, no_connection_left(), log)).await;
     }
     if let Some(throttle) = &server.throttle
         // A worker authenticates with its secret, and sends many requests.
-        && !matches!(target, Target::Health | Target::Ready | Target::Metrics | Target::Workers(..))
+        && !matches!(target, RouteTarget::Health | RouteTarget::Ready | RouteTarget::Metrics | RouteTarget::Workers(..))
         && let Err(fault) = throttle.check_rate(log.address)
     {
-        let is_jsonrpc =
-            matches!(&target, Target::Rpc(_)) || matches!(&target, Target::Product(endpoint) if endpoint.is_jsonrpc());
+        let is_jsonrpc = matches!(&target, RouteTarget::Rpc(_))
+            || matches!(&target, RouteTarget::Product(endpoint) if endpoint.is_jsonrpc());
         if is_jsonrpc {
             log.rpc_id = Box::pin(refused_id(server, head, body)).await;
         }
         return Box::pin(turn_away(server, target, head, fault, log)).await;
     }
-    if get && matches!(target, Target::Card(_)) {
-        let is_origin = matches!(path, mount::CARD | mount::OLD_CARD);
+    if get && matches!(target, RouteTarget::Card(_)) {
+        let is_origin = matches!(path, mounts::CARD | mounts::OLD_CARD);
         for product in server.mounts.products() {
             let request = CardRequest { server, head, is_origin, log };
             if let Some(card) = product.card(request)
@@ -140,64 +140,66 @@ async fn dispatch(
     }
     // Handlers of rare requests are boxed, so that the future of a call stays small.
     match target {
-        Target::Health if get => text(StatusCode::OK, "ok\n"),
-        Target::Ready if get => Box::pin(server.ready()).await,
-        Target::Metrics if get => Box::pin(server.show_metrics()).await,
-        Target::Agents if get => server.list_agents(head),
-        Target::Index if get => server.index(head),
-        Target::Jwks if get => server.jwks().unwrap_or_else(|| front::rest::nothing_at(path, head, log)),
-        Target::File(file) if get => Box::pin(front::file(server, file, head, log)).await,
-        Target::Card(mounted) if get => {
+        RouteTarget::Health if get => text(StatusCode::OK, "ok\n"),
+        RouteTarget::Ready if get => Box::pin(server.ready()).await,
+        RouteTarget::Metrics if get => Box::pin(server.show_metrics()).await,
+        RouteTarget::Agents if get => server.list_agents(head),
+        RouteTarget::Index if get => server.index(head),
+        RouteTarget::Jwks if get => server.jwks().unwrap_or_else(|| fronts::rest::nothing_at(path, head, log)),
+        RouteTarget::File(file) if get => Box::pin(fronts::file(server, file, head, log)).await,
+        RouteTarget::Card(mounted) if get => {
             log.operation = "card";
             log.agent = Some(mounted.agent.clone());
-            server.public_card(mounted, head).unwrap_or_else(|| front::rest::unknown_address(server, path, head, log))
+            server.public_card(mounted, head).unwrap_or_else(|| fronts::rest::unknown_address(server, path, head, log))
         }
-        Target::OldExtendedCard(mounted) if get => {
+        RouteTarget::OldExtendedCard(mounted) if get => {
             log.agent = Some(mounted.agent.clone());
-            Box::pin(front::rest::old_extended_card(server, mounted, head, log)).await
+            Box::pin(fronts::rest::old_extended_card(server, mounted, head, log)).await
         }
-        Target::Index => not_allowed("GET, HEAD, POST"),
-        Target::OldExtendedCard(_)
-        | Target::Health
-        | Target::Ready
-        | Target::Metrics
-        | Target::Agents
-        | Target::Jwks
-        | Target::File(_)
-        | Target::Card(_) => not_allowed("GET, HEAD"),
-        Target::Product(endpoint) => Box::pin(at_product(server, &*endpoint, head, body, log)).await,
-        Target::Rpc(_) if head.method != Method::POST => not_allowed("POST"),
-        Target::Rpc(mounted) => {
+        RouteTarget::Index => not_allowed("GET, HEAD, POST"),
+        RouteTarget::OldExtendedCard(_)
+        | RouteTarget::Health
+        | RouteTarget::Ready
+        | RouteTarget::Metrics
+        | RouteTarget::Agents
+        | RouteTarget::Jwks
+        | RouteTarget::File(_)
+        | RouteTarget::Card(_) => not_allowed("GET, HEAD"),
+        RouteTarget::Product(endpoint) => Box::pin(at_product(server, &*endpoint, head, body, log)).await,
+        RouteTarget::Rpc(_) if head.method != Method::POST => not_allowed("POST"),
+        RouteTarget::Rpc(mounted) => {
             log.agent = Some(mounted.agent.clone());
             if let Err(fault) = check_media_type(&head.headers) {
-                return Box::pin(front::rpc::answer(server, mounted, head, Err(fault), log)).await;
+                return Box::pin(fronts::jsonrpc::answer(server, mounted, head, Err(fault), log)).await;
             }
             let body = intake::read(server, head, body, None, Gate::Agent(mounted), log).await;
-            let response = front::rpc::answer(server, mounted, head, body, log).await;
+            let response = fronts::jsonrpc::answer(server, mounted, head, body, log).await;
             if is_for_retired_agent(mounted, log) {
-                front::rest::unknown_address(server, path, head, log)
+                fronts::rest::unknown_address(server, path, head, log)
             } else {
                 response
             }
         }
-        Target::Rest(mounted, below) => {
+        RouteTarget::Rest(mounted, below) => {
             log.agent = Some(mounted.agent.clone());
-            let response = front::rest::answer(server, mounted, head, below, body, log).await;
+            let response = fronts::rest::answer(server, mounted, head, below, body, log).await;
             if is_for_retired_agent(mounted, log) {
-                front::rest::unknown_address(server, path, head, log)
+                fronts::rest::unknown_address(server, path, head, log)
             } else {
                 response
             }
         }
-        Target::Workers(agent, below) => Box::pin(front::worker::answer(server, agent, below, head, body, log)).await,
-        Target::Unknown => front::rest::unknown_address(server, path, head, log),
+        RouteTarget::Workers(agent, below) => {
+            Box::pin(fronts::worker::answer(server, agent, below, head, body, log)).await
+        }
+        RouteTarget::Unknown => fronts::rest::unknown_address(server, path, head, log),
     }
 }
 
 /// The answer to a request whose handler panicked: in the caller's own protocol, if it can be written without another
 /// panic. [`crate::panics`] logs and counts the panic.
 async fn panicked(
-    server: &Arc<Server>,
+    server: &Arc<GatewayVersion>,
     head: &http::request::Parts,
     request_id: &str,
     log: &mut RequestLog,
@@ -217,13 +219,13 @@ async fn panicked(
 }
 
 /// Whether a message is for a retired agent. Such an agent accepts no new messages; its tasks stay readable.
-fn is_for_retired_agent(mounted: &Mounted, log: &RequestLog) -> bool {
+fn is_for_retired_agent(mounted: &MountedAgent, log: &RequestLog) -> bool {
     mounted.retired && matches!(log.operation, "send" | "stream")
 }
 
 /// The id of a JSON-RPC request that is refused for the rate of its address, so that the refusal can name it. Only a
 /// small body that has arrived already is read.
-async fn refused_id(server: &Arc<Server>, head: &http::request::Parts, body: Incoming) -> Option<OwnedId> {
+async fn refused_id(server: &Arc<GatewayVersion>, head: &http::request::Parts, body: Incoming) -> Option<OwnedId> {
     let mut log = RequestLog::default();
     let read = intake::read(server, head, body, Some(intake::STRANGER_BYTES), Gate::Open, &mut log);
     let body = tokio::time::timeout(REFUSED_BODY, read).await.ok()?.ok()?;
@@ -236,33 +238,33 @@ async fn refused_id(server: &Arc<Server>, head: &http::request::Parts, body: Inc
 
 /// Refuses a request before its body is read, in the form of the address.
 async fn turn_away(
-    server: &Arc<Server>,
-    target: Target<'_>,
+    server: &Arc<GatewayVersion>,
+    target: RouteTarget<'_>,
     head: &http::request::Parts,
     fault: Fault,
     log: &mut RequestLog,
 ) -> Response {
     match target {
-        Target::Rpc(mounted) => front::rpc::answer(server, mounted, head, Err(fault), log).await,
-        Target::Product(endpoint) => endpoint.turn_away(server, head, fault, log).await,
-        Target::Rest(_, below) => front::rest::turned_away(below, head, &fault, log),
-        Target::OldExtendedCard(_) => front::rest::turned_away("/v1/card", head, &fault, log),
-        Target::Card(_)
-        | Target::Agents
-        | Target::Index
-        | Target::File(_)
-        | Target::Workers(..)
-        | Target::Unknown
-        | Target::Health
-        | Target::Ready
-        | Target::Jwks
-        | Target::Metrics => refused_as_text(&fault),
+        RouteTarget::Rpc(mounted) => fronts::jsonrpc::answer(server, mounted, head, Err(fault), log).await,
+        RouteTarget::Product(endpoint) => endpoint.turn_away(server, head, fault, log).await,
+        RouteTarget::Rest(_, below) => fronts::rest::turned_away(below, head, &fault, log),
+        RouteTarget::OldExtendedCard(_) => fronts::rest::turned_away("/v1/card", head, &fault, log),
+        RouteTarget::Card(_)
+        | RouteTarget::Agents
+        | RouteTarget::Index
+        | RouteTarget::File(_)
+        | RouteTarget::Workers(..)
+        | RouteTarget::Unknown
+        | RouteTarget::Health
+        | RouteTarget::Ready
+        | RouteTarget::Jwks
+        | RouteTarget::Metrics => refused_as_text(&fault),
     }
 }
 
 /// A refusal in plain text, for addresses without a form of their own.
 pub fn refused_as_text(fault: &Fault) -> Response {
-    let status = front::status_of(fault.kind).unwrap_or(StatusCode::TOO_MANY_REQUESTS);
+    let status = fronts::status_of(fault.kind).unwrap_or(StatusCode::TOO_MANY_REQUESTS);
     let mut response = text(status, format!("{fault}\n"));
     if let Some(seconds) = fault.retry_after_s {
         response.headers_mut().insert(RETRY_AFTER, seconds.into());
@@ -272,7 +274,7 @@ pub fn refused_as_text(fault: &Fault) -> Response {
 
 /// Answers a request at a product's address.
 async fn at_product(
-    server: &Arc<Server>,
+    server: &Arc<GatewayVersion>,
     endpoint: &dyn ProductEndpoint,
     head: &http::request::Parts,
     body: Incoming,

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use model::{Time, Visibility};
 use uuid::Uuid;
 
-pub use crate::callers::jwt::{Algorithm, Issuer, KeySource};
+pub use crate::auth::jwt::{Algorithm, Issuer, KeySource};
+pub use crate::limits::ThrottleLimits;
 pub use crate::policy::{Effect, Rule};
 use crate::product::ProductService;
-pub use crate::throttle::ThrottleLimits;
 pub use web::client_address::Network;
 pub use web::limiter::RateLimit;
 
@@ -29,13 +29,13 @@ pub struct Settings {
     /// Agents that are no longer served, but whose tasks may still be read.
     pub retired: Vec<Arc<str>>,
     pub auth_required: bool,
-    pub keys: Vec<Key>,
+    pub keys: Vec<KeySettings>,
     /// Issuers whose tokens are accepted.
     pub issuers: Vec<Issuer>,
     /// Visibility of tasks where the agent's own mount sets none.
     pub visibility: Visibility,
     /// Settings of single mounts, by the agent's name.
-    pub mounts: Vec<(Arc<str>, Mount)>,
+    pub mounts: Vec<(Arc<str>, MountSettings)>,
     /// Rules for callers; without rules every call is allowed.
     pub policy: Option<Vec<Rule>>,
     pub throttle: ThrottleLimits,
@@ -51,7 +51,7 @@ pub struct Settings {
     pub strict_version: bool,
     /// Memory for encoded settled tasks; 0 turns the cache off.
     pub cache_bytes: usize,
-    pub timeouts: Timeouts,
+    pub timeouts: ConnectionTimeouts,
     /// Connections at a time; one more is answered with a refusal and closed.
     pub connections: usize,
     /// Connections at a time from one address that is no trusted proxy.
@@ -65,7 +65,7 @@ pub struct Settings {
     pub heartbeat_ms: u64,
     /// An id for each agent that has one; the agent is also served at `/a2a/{id}`.
     pub agent_ids: Vec<(Uuid, Arc<str>)>,
-    pub files: Files,
+    pub files: FileLinkSettings,
     /// The products that are served, in the order in which they are offered an address.
     pub products: Vec<Arc<dyn ProductService>>,
     /// The scopes that products define, also those of products that are not served.
@@ -84,8 +84,8 @@ impl Settings {
 
     /// The first reason why a server cannot start with these settings.
     pub fn check(&self) -> Result<(), Error> {
-        crate::mount::Mounts::new(self)?;
-        crate::callers::Callers::new(self, None)?;
+        crate::mounts::MountTable::new(self)?;
+        crate::auth::Callers::new(self, None)?;
         self.check_products()?;
         if let Some(rules) = &self.policy {
             crate::policy::Policy::new(rules)?;
@@ -105,7 +105,7 @@ impl Settings {
 impl Settings {
     /// These settings as the replacement of others: with the values that cannot change at run time, and with the
     /// removed agents. A removed agent keeps its mount, so that its tasks stay visible to the same callers only.
-    pub(crate) fn in_place_of(self, before: &Settings) -> Settings {
+    pub(crate) fn replaced_by(self, before: &Settings) -> Settings {
         let gone = |name: &&Arc<str>| !self.agents.contains(name);
         let gone = before.agents.iter().chain(&before.retired).filter(gone);
         let retired: Vec<Arc<str>> = gone.take(RETIRED).cloned().collect();
@@ -145,7 +145,7 @@ impl Settings {
             tls: None,
             jwks: None,
             agent_ids: Vec::new(),
-            files: Files::default(),
+            files: FileLinkSettings::default(),
             products: Vec::new(),
             product_scopes: Vec::new(),
             product_slots: Vec::new(),
@@ -154,7 +154,7 @@ impl Settings {
             card: CardForm::Hybrid,
             strict_version: false,
             cache_bytes: 1 << 20,
-            timeouts: Timeouts::default(),
+            timeouts: ConnectionTimeouts::default(),
             connections: 1_000,
             connections_per_address: 1_000,
             bodies_bytes: 64 << 20,
@@ -167,33 +167,33 @@ impl Settings {
 
 /// How answers show large files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Files {
+pub struct FileLinkSettings {
     /// Larger files are shown by an address instead of their bytes; `None` shows all by their bytes.
     pub inline_max_bytes: Option<u64>,
     /// Least lifetime of an address.
     pub url_expires_s: u32,
 }
 
-impl Default for Files {
-    fn default() -> Files {
-        Files { inline_max_bytes: Some(1 << 20), url_expires_s: 3_600 }
+impl Default for FileLinkSettings {
+    fn default() -> FileLinkSettings {
+        FileLinkSettings { inline_max_bytes: Some(1 << 20), url_expires_s: 3_600 }
     }
 }
 
 /// Settings of one mount that differ from the rest.
 #[derive(Clone, Debug, Default)]
-pub struct Mount {
+pub struct MountSettings {
     pub visibility: Option<Visibility>,
     /// The tenant of all its tasks; callers of another tenant get "not found".
     pub tenant: Option<Arc<str>>,
     /// Names that take part in every task, where the visibility is that of parties.
     pub parties: Vec<Arc<str>>,
-    pub door: Option<Door>,
+    pub door: Option<AuthMode>,
 }
 
 /// Whether a mount asks for a credential.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Door {
+pub enum AuthMode {
     /// Callers need a valid credential, except for calls that the policy opens to callers without one.
     Required,
     /// Callers need no credential; one that is sent must be valid.
@@ -219,7 +219,7 @@ pub enum CardForm {
 }
 
 #[derive(Clone, Debug)]
-pub struct Timeouts {
+pub struct ConnectionTimeouts {
     /// For the first byte, a whole header, and the pause between requests of a connection.
     pub header_ms: u64,
     /// For a whole body.
@@ -228,14 +228,14 @@ pub struct Timeouts {
     pub write_ms: u32,
 }
 
-impl Default for Timeouts {
+impl Default for ConnectionTimeouts {
     fn default() -> Self {
-        Timeouts { header_ms: 30_000, body_ms: 60_000, write_ms: 60_000 }
+        ConnectionTimeouts { header_ms: 30_000, body_ms: 60_000, write_ms: 60_000 }
     }
 }
 
 #[derive(Clone)]
-pub struct Key {
+pub struct KeySettings {
     pub name: Arc<str>,
     pub tenant: Arc<str>,
     pub secret: String,
@@ -244,7 +244,7 @@ pub struct Key {
     pub expires_at: Option<Time>,
 }
 
-impl std::fmt::Debug for Key {
+impl std::fmt::Debug for KeySettings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Key").field("name", &self.name).field("tenant", &self.tenant).finish_non_exhaustive()
     }

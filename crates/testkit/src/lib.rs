@@ -9,14 +9,14 @@ use dialects::wire::Operation;
 use engine::Engine;
 use gateway::accept::{self, Accept};
 use gateway::log::Sink;
-use gateway::settings::{Effect, Key, Rule};
-use gateway::{Server, Serving, Settings};
+use gateway::settings::{Effect, KeySettings, Rule};
+use gateway::{CurrentGateway, GatewayVersion, Settings};
 use model::Kind;
 use serde_json::{Value, json};
 
 pub struct Running {
     pub address: SocketAddr,
-    pub serving: Arc<Serving>,
+    pub serving: Arc<CurrentGateway>,
     pub accept: Arc<Accept>,
     pub reload: Arc<tokio::sync::Notify>,
     house: Option<tokio::task::JoinHandle<()>>,
@@ -34,8 +34,8 @@ pub fn settings() -> Settings {
     Settings::test(&["echo", "scripted"])
 }
 
-pub fn key(name: &str, tenant: &str) -> Key {
-    Key {
+pub fn key(name: &str, tenant: &str) -> KeySettings {
+    KeySettings {
         name: name.into(),
         tenant: tenant.into(),
         secret: format!("key-of-{name}"),
@@ -85,11 +85,11 @@ pub async fn start_on(engine: Engine, settings: Settings, http: reqwest::Client)
     let address = listener.local_addr().unwrap();
     let scheme = if settings.tls.is_some() { "https" } else { "http" };
     let sink = Sink::stderr(false, false).unwrap();
-    let server = Server::new(engine, Settings { listen: address, ..settings }, sink).unwrap();
+    let server = GatewayVersion::new(engine, Settings { listen: address, ..settings }, sink).unwrap();
     let accept = Arc::new(Accept::new(server));
     let serving = accept.serving.clone();
     let reload = Arc::new(tokio::sync::Notify::new());
-    let house = tokio::spawn(serving.clone().keep_house(accept.shutdown.clone(), reload.clone()));
+    let house = tokio::spawn(serving.clone().housekeeping(accept.shutdown.clone(), reload.clone()));
     let accepting = accept.clone();
     tokio::spawn(async move { accepting.run(listener).await });
     Running { address, serving, accept, reload, house: Some(house), scheme, http }

@@ -1,5 +1,5 @@
-//! Commands at the admin socket: those of the server itself ([`Request`]) and those of products ([`AdminCommand`]). A line
-//! is a JSON object; its member `do` names the command.
+//! Commands at the admin socket: those of the server itself ([`CoreRequest`]) and those of products ([`AdminCommand`]).
+//! A line is a JSON object; its member `do` names the command.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use model::Fault;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{AdminContext, Request};
+use super::{AdminContext, CoreRequest};
 use crate::product::ProductKind;
 
 /// A product's command.
@@ -27,7 +27,7 @@ pub struct AdminCommand {
 /// A command with its arguments.
 #[derive(Clone)]
 pub enum AdminRequest {
-    Core(Request),
+    Core(CoreRequest),
     /// The arguments are the line's members without `do`.
     Product(&'static AdminCommand, Value),
 }
@@ -74,7 +74,7 @@ impl AdminRequest {
     /// Whether it creates data where there was none.
     pub fn creates_data(&self) -> bool {
         match self {
-            AdminRequest::Core(request) => matches!(request, Request::KeysCreate { .. }),
+            AdminRequest::Core(request) => matches!(request, CoreRequest::KeysCreate { .. }),
             AdminRequest::Product(command, arguments) => (command.creates_data)(arguments),
         }
     }
@@ -90,14 +90,16 @@ impl AdminRequest {
     /// Whether it writes to the audit log.
     pub fn is_audited(&self) -> bool {
         match self {
-            AdminRequest::Core(request) => matches!(request, Request::KeysCreate { .. } | Request::KeysRevoke { .. }),
+            AdminRequest::Core(request) => {
+                matches!(request, CoreRequest::KeysCreate { .. } | CoreRequest::KeysRevoke { .. })
+            }
             AdminRequest::Product(command, _) => command.is_audited,
         }
     }
 }
 
-impl From<Request> for AdminRequest {
-    fn from(request: Request) -> AdminRequest {
+impl From<CoreRequest> for AdminRequest {
+    fn from(request: CoreRequest) -> AdminRequest {
         AdminRequest::Core(request)
     }
 }

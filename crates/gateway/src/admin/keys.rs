@@ -10,7 +10,7 @@ use model::{AccessKey, Expect, Fault, Kind, RecordChange, Time};
 use serde_json::{Value, json};
 
 use super::audit;
-use crate::callers::{self, Callers, hash};
+use crate::auth::{self, Callers, hash};
 
 /// The properties of a new key.
 pub(super) struct NewKeyRequest {
@@ -28,8 +28,8 @@ pub(super) async fn create(engine: &Engine, wish: NewKeyRequest) -> Result<(Acce
             return Err(bad(what));
         }
     }
-    if callers::is_reserved(&wish.name) {
-        return Err(Fault::new(Kind::InvalidParams, callers::reserved(&wish.name)));
+    if auth::is_reserved(&wish.name) {
+        return Err(Fault::new(Kind::InvalidParams, auth::reserved(&wish.name)));
     }
     let (key, secret) = make(wish)?;
     keep(engine, &key).await?;

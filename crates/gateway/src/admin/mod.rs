@@ -19,7 +19,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::Serving;
+use crate::CurrentGateway;
 use crate::product::ProductKind;
 use crate::scopes::{check_known, named_by};
 
@@ -36,7 +36,7 @@ pub const LINE: u64 = 256 << 20;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Request {
+pub enum CoreRequest {
     TaskList {
         /// Every agent, if none is named; likewise the tenant.
         #[serde(default)]
@@ -97,30 +97,30 @@ pub enum Request {
     },
 }
 
-impl Request {
+impl CoreRequest {
     /// The value of `do`.
     fn name(&self) -> &'static str {
         match self {
-            Request::TaskList { .. } => "task_list",
-            Request::TaskShow { .. } => "task_show",
-            Request::TaskCancel { .. } => "task_cancel",
-            Request::TaskPurge { .. } => "task_purge",
-            Request::Backup { .. } => "backup",
-            Request::Doctor => "doctor",
-            Request::Health => "health",
-            Request::Reload => "reload",
-            Request::KeysCreate { .. } => "keys_create",
-            Request::KeysList => "keys_list",
-            Request::KeysRevoke { .. } => "keys_revoke",
-            Request::PushList { .. } => "push_list",
-            Request::PushRedeliver { .. } => "push_redeliver",
+            CoreRequest::TaskList { .. } => "task_list",
+            CoreRequest::TaskShow { .. } => "task_show",
+            CoreRequest::TaskCancel { .. } => "task_cancel",
+            CoreRequest::TaskPurge { .. } => "task_purge",
+            CoreRequest::Backup { .. } => "backup",
+            CoreRequest::Doctor => "doctor",
+            CoreRequest::Health => "health",
+            CoreRequest::Reload => "reload",
+            CoreRequest::KeysCreate { .. } => "keys_create",
+            CoreRequest::KeysList => "keys_list",
+            CoreRequest::KeysRevoke { .. } => "keys_revoke",
+            CoreRequest::PushList { .. } => "push_list",
+            CoreRequest::PushRedeliver { .. } => "push_redeliver",
         }
     }
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Response {
+pub enum AdminResponse {
     Ok(Value),
     Fault(String),
 }
@@ -133,12 +133,12 @@ pub struct AdminContext<'a> {
     pub engine: &'a Engine,
     pub folder: &'a Path,
     pub products: &'static [&'static dyn ProductKind],
-    pub running: Option<Running<'a>>,
+    pub running: Option<RunningGateway<'a>>,
 }
 
 #[derive(Clone, Copy)]
-pub struct Running<'a> {
-    pub serving: &'a Serving,
+pub struct RunningGateway<'a> {
+    pub serving: &'a CurrentGateway,
     pub reloads: &'a Reloads,
 }
 
@@ -187,7 +187,7 @@ pub use audit::append as append_audit;
 pub use audit::policy as audit_policy;
 pub use command::{AdminCommand, AdminRequest};
 pub use keys::{FirstKey, first as first_key, load as load_keys};
-pub use secret::Secret;
+pub use secret::RedactedText;
 pub use tasks::own_id as task_by_own_id;
 
 /// The fault of a product's command whose arguments cannot be read.
@@ -203,10 +203,10 @@ pub async fn perform(context: &AdminContext<'_>, request: AdminRequest) -> Resul
     }
 }
 
-async fn perform_core(context: &AdminContext<'_>, request: Request) -> Result<Value, Fault> {
+async fn perform_core(context: &AdminContext<'_>, request: CoreRequest) -> Result<Value, Fault> {
     let engine = context.engine;
     match request {
-        Request::KeysCreate { name, tenant, scopes, policy_scopes, expires_in_ms } => {
+        CoreRequest::KeysCreate { name, tenant, scopes, policy_scopes, expires_in_ms } => {
             let server = context.running.map(|running| running.serving.now());
             let rules = server.as_ref().and_then(|server| server.settings.policy.as_deref()).unwrap_or_default();
             let of_products: Vec<&str> = context.products.iter().flat_map(|product| product.scopes()).collect();
@@ -217,8 +217,8 @@ async fn perform_core(context: &AdminContext<'_>, request: Request) -> Result<Va
             context.key_changed("created", &key);
             Ok(shown)
         }
-        Request::KeysList => keys::list(engine).await,
-        Request::KeysRevoke { id } => {
+        CoreRequest::KeysList => keys::list(engine).await,
+        CoreRequest::KeysRevoke { id } => {
             let (key, shown) = keys::revoke(engine, &id).await?;
             context.key_changed("revoked", &key);
             for product in context.products {
@@ -226,16 +226,16 @@ async fn perform_core(context: &AdminContext<'_>, request: Request) -> Result<Va
             }
             Ok(shown)
         }
-        Request::TaskList { agent, tenant, state, limit } => {
+        CoreRequest::TaskList { agent, tenant, state, limit } => {
             let state = state.and_then(State::from_code);
             tasks::list(engine, tasks::TaskFilter { tenant, agent, state }, limit).await
         }
-        Request::TaskShow { id } => tasks::show(engine, context.products, &id).await,
-        Request::TaskCancel { id } => {
+        CoreRequest::TaskShow { id } => tasks::show(engine, context.products, &id).await,
+        CoreRequest::TaskCancel { id } => {
             let task = engine.cancel_by_operator(tasks::named(engine, context.products, &id).await?).await?;
             Ok(tasks::summary(&task))
         }
-        Request::TaskPurge { id } => {
+        CoreRequest::TaskPurge { id } => {
             let task = tasks::named(engine, context.products, &id).await?;
             if !engine.purge(task).await? {
                 return Err(Fault::task_not_found(id));
@@ -245,15 +245,15 @@ async fn perform_core(context: &AdminContext<'_>, request: Request) -> Result<Va
             }
             Ok(json!({ "purged": task.to_string() }))
         }
-        Request::Backup { to } => {
+        CoreRequest::Backup { to } => {
             engine.store().backup(to.clone()).await.map_err(|t| Fault::new(Kind::Unavailable, t.to_string()))?;
             Ok(json!({ "written": to }))
         }
-        Request::Doctor => doctor(engine).await,
-        Request::Health => context.health().await,
-        Request::Reload => context.reload().await,
-        Request::PushList { task, state, limit } => push::list(context, task.as_deref(), state, limit).await,
-        Request::PushRedeliver { task, id, from } => push::redeliver(context, &task, id.as_deref(), from).await,
+        CoreRequest::Doctor => doctor(engine).await,
+        CoreRequest::Health => context.health().await,
+        CoreRequest::Reload => context.reload().await,
+        CoreRequest::PushList { task, state, limit } => push::list(context, task.as_deref(), state, limit).await,
+        CoreRequest::PushRedeliver { task, id, from } => push::redeliver(context, &task, id.as_deref(), from).await,
     }
 }
 
@@ -327,7 +327,7 @@ async fn doctor(engine: &Engine) -> Result<Value, Fault> {
 
 /// Listens on the socket until the process ends. Only the owner of the data folder can reach it.
 pub async fn serve(
-    serving: Arc<Serving>,
+    serving: Arc<CurrentGateway>,
     reloads: Reloads,
     folder: &Path,
     products: &'static [&'static dyn ProductKind],
@@ -368,7 +368,7 @@ fn is_operator(stream: &UnixStream, owner: u32) -> bool {
 }
 
 async fn converse(
-    serving: Arc<Serving>,
+    serving: Arc<CurrentGateway>,
     reloads: Reloads,
     folder: PathBuf,
     products: &'static [&'static dyn ProductKind],
@@ -380,20 +380,20 @@ async fn converse(
         let response = match AdminRequest::read(&line, products) {
             Ok(request) => {
                 // A supervisor asks for the health every few seconds.
-                if !matches!(request, AdminRequest::Core(Request::Health)) {
+                if !matches!(request, AdminRequest::Core(CoreRequest::Health)) {
                     tracing::info!(command = request.name(), "admin command");
                 }
                 let server = serving.now();
-                let running = Running { serving: &serving, reloads: &reloads };
+                let running = RunningGateway { serving: &serving, reloads: &reloads };
                 let context =
                     AdminContext { engine: &server.engine, folder: &folder, products, running: Some(running) };
                 let done = perform(&context, request).await;
                 match done {
-                    Ok(value) => Response::Ok(value),
-                    Err(fault) => Response::Fault(fault.message),
+                    Ok(value) => AdminResponse::Ok(value),
+                    Err(fault) => AdminResponse::Fault(fault.message),
                 }
             }
-            Err(error) => Response::Fault(format!("not a request: {error}")),
+            Err(error) => AdminResponse::Fault(format!("not a request: {error}")),
         };
         let Ok(mut text) = serde_json::to_vec(&response) else { return };
         text.push(b'\n');

@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Secret(pub String);
+pub struct RedactedText(pub String);
 
-impl fmt::Debug for Secret {
+impl fmt::Debug for RedactedText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("(..)")
     }

@@ -25,9 +25,9 @@ use model::{AccessKey, CallScope, Caller, Fault, TaskId};
 use web::body::Response;
 
 use crate::admin::AdminCommand;
-use crate::front::RequestLog;
-use crate::mount::Mounted;
-use crate::{Server, Settings, service, settings};
+use crate::fronts::RequestLog;
+use crate::mounts::MountedAgent;
+use crate::{GatewayVersion, Settings, service, settings};
 
 /// A product, before it is configured.
 pub trait ProductKind: Sync {
@@ -58,7 +58,8 @@ pub trait ProductKind: Sync {
     /// Reads the product's sections of a config and checks them. None where there is nothing to serve.
     fn prepare(&self, setup: &Setup<'_>) -> anyhow::Result<Option<Box<dyn Prepared>>>;
 
-    /// Settles what turns cost. It is needed wherever tasks end, also without a config for the product. One product has it.
+    /// Settles what turns cost. It is needed wherever tasks end, also without a config for the product. One product has
+    /// it.
     fn settlement(&self) -> Option<Arc<dyn Settlement>> {
         None
     }
@@ -153,16 +154,16 @@ pub trait ProductService: Any + Send + Sync {
     /// not be read.
     fn claim<'a>(
         &'a self,
-        _server: &'a Arc<Server>,
+        _server: &'a Arc<GatewayVersion>,
         _head: &'a request::Parts,
         _body: Option<&Bytes>,
     ) -> Option<Box<dyn ProductEndpoint + 'a>> {
         None
     }
 
-    /// Whether the headers show one of the product's own callers. Such a caller may send a large body to an address that
-    /// agents and products share.
-    fn knows_caller<'a>(&'a self, _server: &'a Arc<Server>, _head: &'a request::Parts) -> BoxFuture<'a, bool> {
+    /// Whether the headers show one of the product's own callers. Such a caller may send a large body to an address
+    /// that agents and products share.
+    fn knows_caller<'a>(&'a self, _server: &'a Arc<GatewayVersion>, _head: &'a request::Parts) -> BoxFuture<'a, bool> {
         Box::pin(std::future::ready(false))
     }
 }
@@ -201,7 +202,7 @@ pub trait SharedAddress: Send + Sync {
     fn dialect(&self) -> &'static str;
 
     /// Whether the headers mark the request as the product's.
-    fn by_headers(&self, server: &Server, headers: &HeaderMap) -> bool;
+    fn by_headers(&self, server: &GatewayVersion, headers: &HeaderMap) -> bool;
 
     /// Whether the params do. `has_session` says that they have `sessionId`, a member of the first generation.
     fn by_params(&self, method: &str, params: Option<&str>, has_session: bool) -> Ownership;
@@ -219,8 +220,8 @@ pub trait SharedAddress: Send + Sync {
 /// A JSON-RPC request at a shared address.
 #[derive(Clone, Copy)]
 pub struct SharedCall<'a> {
-    pub server: &'a Arc<Server>,
-    pub mounted: &'a Mounted,
+    pub server: &'a Arc<GatewayVersion>,
+    pub mounted: &'a MountedAgent,
     pub head: &'a request::Parts,
     pub request: &'a jsonrpc::RpcRequest<'a>,
 }
@@ -268,7 +269,7 @@ impl<'a> SharedOwner<'a> {
 
 /// A request for an agent's card.
 pub struct CardRequest<'a> {
-    pub server: &'a Arc<Server>,
+    pub server: &'a Arc<GatewayVersion>,
     pub head: &'a request::Parts,
     pub is_origin: bool,
     pub log: &'a mut RequestLog,
@@ -330,7 +331,7 @@ impl RequestBody {
 
 /// A request for an endpoint.
 pub struct EndpointRequest<'a> {
-    pub server: &'a Arc<Server>,
+    pub server: &'a Arc<GatewayVersion>,
     pub head: &'a request::Parts,
     pub body: RequestBody,
     pub log: &'a mut RequestLog,
@@ -338,7 +339,7 @@ pub struct EndpointRequest<'a> {
 
 /// One address of a product.
 pub trait ProductEndpoint: Send + Sync {
-    fn accepts(&self, server: &Server) -> Accepts;
+    fn accepts(&self, server: &GatewayVersion) -> Accepts;
 
     /// Whether a refusal names the id of the JSON-RPC request.
     fn is_jsonrpc(&self) -> bool {
@@ -346,7 +347,11 @@ pub trait ProductEndpoint: Send + Sync {
     }
 
     /// Whether the headers show a caller that may send a large body.
-    fn admit<'a>(&'a self, _server: &'a Arc<Server>, _head: &'a request::Parts) -> BoxFuture<'a, Result<(), Fault>> {
+    fn admit<'a>(
+        &'a self,
+        _server: &'a Arc<GatewayVersion>,
+        _head: &'a request::Parts,
+    ) -> BoxFuture<'a, Result<(), Fault>> {
         Box::pin(std::future::ready(Ok(())))
     }
 
@@ -355,7 +360,7 @@ pub trait ProductEndpoint: Send + Sync {
     /// Answers a request that is refused before its body is read, such as for the rate of its address.
     fn turn_away<'a>(
         &'a self,
-        _server: &'a Arc<Server>,
+        _server: &'a Arc<GatewayVersion>,
         _head: &'a request::Parts,
         fault: Fault,
         _log: &'a mut RequestLog,

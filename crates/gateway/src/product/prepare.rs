@@ -1,13 +1,12 @@
 //! A product on its way from the config to its service.
 //!
-//! 1. [`ProductKind::prepare`](super::ProductKind::prepare) reads the sections of the config and checks them. It opens nothing, so
-//!    that `config check` can call it.
-//! 2. A [`Prepared`] product names the agents that it adds to the roster, and wraps agents. The engine starts with them.
-//! 3. [`Prepared::open`] makes the service from the running engine: at the start, and again at each reload, where the
-//!    service hands its state over by [`Setup::running`].
+//! 1. [`ProductKind::prepare`](super::ProductKind::prepare) reads the sections of the config and checks them. It opens
+//! nothing, so that `config check` can call it. 2. A [`Prepared`] product names the agents that it adds to the roster,
+//! and wraps agents. The engine starts with them. 3. [`Prepared::open`] makes the service from the running engine: at
+//! the start, and again at each reload, where the service hands its state over by [`Setup::running`].
 //!
-//! A product whose agents change while the server runs has [`RosterChanges`]. The binary makes one change at a time: draft,
-//! roster, build, check, store, put in force.
+//! A product whose agents change while the server runs has [`RosterChanges`]. The binary makes one change at a time:
+//! draft, roster, build, check, store, put in force.
 
 use std::any::Any;
 use std::path::Path;
@@ -21,7 +20,7 @@ use model::ports::store::Store;
 use serde_json::{Map, Value};
 
 use super::ProductService;
-use crate::{Server, Settings, settings};
+use crate::{GatewayVersion, Settings, settings};
 
 /// The config as products read it.
 pub struct Setup<'a> {
@@ -141,7 +140,7 @@ pub trait Demo: Send + Sync {
     fn name(&self) -> &'static str;
 
     /// The members of a new section.
-    fn section<'a>(&'a self, server: &'a Server) -> BoxFuture<'a, anyhow::Result<Map<String, Value>>>;
+    fn section<'a>(&'a self, server: &'a GatewayVersion) -> BoxFuture<'a, anyhow::Result<Map<String, Value>>>;
 
     /// Makes what the file promises; `all` is the whole file.
     fn open<'a>(&'a self, all: &'a Map<String, Value>) -> BoxFuture<'a, anyhow::Result<()>>;

@@ -1,6 +1,6 @@
 //! Outcomes of a delivery, by the receiver's answer or silence.
 
-use gateway::courier::Options;
+use gateway::webhooks::Options;
 use model::ports::webhook::WebhookOutcome;
 
 use crate::kit::{courier, deliver, options, spec, why};

@@ -6,7 +6,7 @@ use aws_lc_rs::hmac;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use gateway::courier::{Options, Signer};
+use gateway::webhooks::{Options, Signer};
 use jsonwebtoken::jwk::JwkSet;
 use jsonwebtoken::{Algorithm, DecodingKey, Validation};
 use model::ports::store::{Append, BlobWrite, Commit, IndexRow, Opening, Outcome, Store};
@@ -242,8 +242,8 @@ async fn a_large_file_is_told_by_its_address_in_every_dialect() {
     // The bytes are missing in the store: a load would fail.
     let store = store_with(vec![], vec![]).await;
     let mut receiver = Receiver::start(Act::status("200 OK")).await;
-    let files = gateway::settings::Files { inline_max_bytes: Some(100_000), url_expires_s: 60 };
-    let with_files = || gateway::courier::Options { files: Some(("https://x.example".into(), files)), ..options() };
+    let files = gateway::settings::FileLinkSettings { inline_max_bytes: Some(100_000), url_expires_s: 60 };
+    let with_files = || gateway::webhooks::Options { files: Some(("https://x.example".into(), files)), ..options() };
     let courier = courier_with(store.clone(), None, with_files());
     let mut told = 0;
     for wire in dialects::WIRES {
@@ -292,6 +292,6 @@ async fn a_key_that_opens_nothing_is_refused_at_the_start() {
     assert!(words.contains("another key") && words.contains("push.key_file"), "{words}");
     // A new key can decrypt nothing, and does not stop the start.
     let folder = tempfile::tempdir().unwrap();
-    let seal = gateway::courier::Seal::in_folder(&folder.path().join("seal.key")).unwrap();
-    gateway::courier::HttpCourier::new(wrong, seal, None, options()).unwrap().prove().await.unwrap();
+    let seal = gateway::webhooks::Seal::in_folder(&folder.path().join("seal.key")).unwrap();
+    gateway::webhooks::HttpWebhookSender::new(wrong, seal, None, options()).unwrap().prove().await.unwrap();
 }

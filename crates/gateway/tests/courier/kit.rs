@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use gateway::courier::{HostResolver, HttpCourier, Options, OutboundPolicy, Seal, Signer};
+use gateway::webhooks::{HostResolver, HttpWebhookSender, Options, OutboundPolicy, Seal, Signer};
 use model::ports::Future;
 use model::ports::store::Store;
 use model::ports::webhook::{WebhookBody, WebhookOutcome, WebhookRequest, WebhookSender};
@@ -25,13 +25,13 @@ pub(crate) fn options() -> Options {
     Options { policy: policy(true, &[]), ..Options::default() }
 }
 
-pub(crate) fn courier(options: Options) -> HttpCourier {
+pub(crate) fn courier(options: Options) -> HttpWebhookSender {
     courier_with(Arc::new(stores::memory::MemoryStore::new()), None, options)
 }
 
-pub(crate) fn courier_with(store: Arc<dyn Store>, signer: Option<Signer>, options: Options) -> HttpCourier {
+pub(crate) fn courier_with(store: Arc<dyn Store>, signer: Option<Signer>, options: Options) -> HttpWebhookSender {
     gateway::crypto::install();
-    HttpCourier::new(store, Seal::new(&[1; 32]).unwrap(), signer, options).unwrap()
+    HttpWebhookSender::new(store, Seal::new(&[1; 32]).unwrap(), signer, options).unwrap()
 }
 
 pub(crate) fn spec(url: &str) -> PushSpec {
@@ -79,7 +79,7 @@ pub(crate) fn letter(spec: PushSpec, news: WebhookBody) -> WebhookRequest {
 }
 
 /// A delivery of one event.
-pub(crate) async fn deliver(courier: &HttpCourier, spec: PushSpec) -> WebhookOutcome {
+pub(crate) async fn deliver(courier: &HttpWebhookSender, spec: PushSpec) -> WebhookOutcome {
     courier.deliver(letter(spec, WebhookBody::Event(Arc::new(status())))).await
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gateway::courier::{HttpCourier, Options};
+use gateway::webhooks::{HttpWebhookSender, Options};
 use model::ports::webhook::{WebhookBody, WebhookOutcome, WebhookSender};
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
@@ -10,7 +10,7 @@ use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use crate::kit::{Names, courier, deliver, letter, options, policy, spec, task, why};
 use crate::receiver::{Act, Receiver};
 
-fn named(names: Arc<Names>, loopback: bool, allow: &[&str]) -> HttpCourier {
+fn named(names: Arc<Names>, loopback: bool, allow: &[&str]) -> HttpWebhookSender {
     courier(Options { policy: policy(loopback, allow), resolver: names, ..options() })
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use engine::Engine;
 use gateway::accept::{self, Accept};
-use gateway::settings::{Key, Settings};
+use gateway::settings::{KeySettings, Settings};
 use model::Limits;
 use model::ports::agent::Agent;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -41,7 +41,7 @@ impl House {
         let engine = Engine::builder(store).agents(agents).limits(limits).start().await.unwrap();
         let listener = accept::bind(([127, 0, 0, 1], 0).into(), 64).unwrap();
         let address = listener.local_addr().unwrap();
-        let key = |secret: &&str| Key {
+        let key = |secret: &&str| KeySettings {
             name: "k".into(),
             tenant: "acme".into(),
             secret: (*secret).to_owned(),
@@ -57,7 +57,7 @@ impl House {
             ..Settings::test(&names.iter().map(|name| &**name).collect::<Vec<_>>())
         };
         let log = gateway::log::Sink::stderr(false, false).unwrap();
-        let server = gateway::Server::new(engine.clone(), settings, log).unwrap();
+        let server = gateway::GatewayVersion::new(engine.clone(), settings, log).unwrap();
         let accept = Arc::new(Accept::new(server));
         tokio::spawn({
             let accept = accept.clone();

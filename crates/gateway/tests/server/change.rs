@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use gateway::Settings;
-use gateway::settings::{Door, Mount, RateLimit};
+use gateway::settings::{AuthMode, MountSettings, RateLimit};
 use model::Visibility;
 use model::ports::agent::Agent;
 use serde_json::{Value, json};
@@ -24,7 +24,11 @@ async fn opened(running: &Running, agent: &str, caller: &str) -> String {
 
 #[tokio::test]
 async fn an_agent_that_is_gone_is_not_there_but_its_tasks_can_be_read() {
-    let own = Mount { visibility: Some(Visibility::Owner), door: Some(Door::Required), ..Mount::default() };
+    let own = MountSettings {
+        visibility: Some(Visibility::Owner),
+        door: Some(AuthMode::Required),
+        ..MountSettings::default()
+    };
     let first = Settings {
         keys: vec![key("ann", "red"), key("bob", "red")],
         mounts: vec![("scripted".into(), own)],
@@ -120,7 +124,7 @@ async fn keys_of_the_config_change_with_it_and_those_of_operators_stay() {
         name: "joe".into(),
         tenant: "red".into(),
         scopes: Vec::new(),
-        hash: gateway::callers::hash("key-of-joe"),
+        hash: gateway::auth::hash("key-of-joe"),
         prefix: "made".into(),
         created_at: model::Time(0),
         expires_at: None,

@@ -1,13 +1,13 @@
 //! Settings of a mount: visibility, tenant, authentication; and their statement in its card.
 
 use gateway::Settings;
-use gateway::settings::{Door, Issuer, KeySource, Mount, Rule};
+use gateway::settings::{AuthMode, Issuer, KeySource, MountSettings, Rule};
 use model::Visibility;
 use serde_json::{Value, json};
 
 use testkit::{As, Running, allow, key, list, saying, settings, start};
 
-fn mount(agent: &str, mount: Mount) -> Vec<(std::sync::Arc<str>, Mount)> {
+fn mount(agent: &str, mount: MountSettings) -> Vec<(std::sync::Arc<str>, MountSettings)> {
     vec![(agent.into(), mount)]
 }
 
@@ -46,7 +46,7 @@ async fn who_sees_a_task_is_as_the_mount_has_it() {
         (Visibility::Systems, vec![], vec!["sys", "bob"], vec!["eve", "far"]),
     ] {
         let parties = parties.into_iter().map(Into::into).collect();
-        let own = Mount { visibility: Some(visibility), parties, ..Mount::default() };
+        let own = MountSettings { visibility: Some(visibility), parties, ..MountSettings::default() };
         let running = start(Settings { keys: keys(), mounts: mount("echo", own), ..settings() }).await;
         let id = send(&running, "echo", "ann").await;
         for name in seen_by {
@@ -60,7 +60,7 @@ async fn who_sees_a_task_is_as_the_mount_has_it() {
 
 #[tokio::test]
 async fn a_mount_with_a_tenant_is_there_for_nobody_else() {
-    let own = Mount { tenant: Some("red".into()), ..Mount::default() };
+    let own = MountSettings { tenant: Some("red".into()), ..MountSettings::default() };
     let keys = vec![key("ann", "red"), key("far", "blue")];
     let running = start(Settings { keys, mounts: mount("echo", own), ..settings() }).await;
     let id = send(&running, "echo", "ann").await;
@@ -84,12 +84,12 @@ async fn a_mount_with_a_tenant_is_there_for_nobody_else() {
 async fn a_door_is_as_the_mount_has_it_and_the_card_says_so() {
     for (required, door, nobody, good, bad, schemes, requirements) in [
         (true, None, 401, 200, 401, true, true),
-        (true, Some(Door::Optional), 200, 200, 401, true, false),
-        (true, Some(Door::None), 200, 200, 200, false, false),
-        (false, Some(Door::Required), 401, 200, 401, true, true),
+        (true, Some(AuthMode::Optional), 200, 200, 401, true, false),
+        (true, Some(AuthMode::None), 200, 200, 200, false, false),
+        (false, Some(AuthMode::Required), 401, 200, 401, true, true),
         (false, None, 200, 200, 401, true, false),
     ] {
-        let own = Mount { door, ..Mount::default() };
+        let own = MountSettings { door, ..MountSettings::default() };
         let keys = vec![key("ann", "red")];
         let settings = Settings { auth_required: required, keys, mounts: mount("echo", own), ..settings() };
         let running = start(settings).await;
@@ -188,6 +188,6 @@ async fn keys_of_the_config_end_and_have_no_borrowed_names() {
     for name in ["anonymous", "jwt:idp.example#ann"] {
         assert!(Settings { keys: vec![key(name, "red")], ..settings() }.check().is_err(), "{name}");
     }
-    let nowhere = Settings { mounts: mount("nobody", Mount::default()), ..settings() };
+    let nowhere = Settings { mounts: mount("nobody", MountSettings::default()), ..settings() };
     assert!(nowhere.check().is_err());
 }

@@ -7,7 +7,7 @@ use agents::AgentConfig;
 use dialects::framing::sse::{Parser, SseFrame};
 use engine::Engine;
 use gateway::log::Sink;
-use gateway::{Server, Serving, Settings};
+use gateway::{CurrentGateway, GatewayVersion, Settings};
 use model::Limits;
 use model::ports::agent::Agent;
 use serde_json::{Value, json};
@@ -182,7 +182,7 @@ async fn a_desk_without_a_secret_is_for_loopback_without_keys_only() {
     let refuses = async |settings: Settings| {
         let store = Arc::new(stores::memory::MemoryStore::new());
         let engine = Engine::builder(store).agents(vec![agent(json!({})).await]).start().await.unwrap();
-        Server::new(engine, settings, Sink::stderr(false, false).unwrap()).err().map(|error| error.to_string())
+        GatewayVersion::new(engine, settings, Sink::stderr(false, false).unwrap()).err().map(|error| error.to_string())
     };
     let settings = || Settings::test(&["upper"]);
     assert_eq!(refuses(settings()).await, None);
@@ -202,8 +202,8 @@ async fn a_reload_keeps_turns_and_leases_and_opens_no_desk() {
     let store = Arc::new(stores::memory::MemoryStore::new());
     let engine = Engine::builder(store).agents(vec![agent(guarded.clone()).await]).start().await.unwrap();
     let old = engine.desk("upper").unwrap();
-    let server = Server::new(engine.clone(), settings.clone(), Sink::stderr(false, false).unwrap()).unwrap();
-    let serving = Serving::new(server);
+    let server = GatewayVersion::new(engine.clone(), settings.clone(), Sink::stderr(false, false).unwrap()).unwrap();
+    let serving = CurrentGateway::new(server);
     let refused = serving.change(settings.clone(), vec![agent(json!({})).await]).err().unwrap().to_string();
     assert!(refused.contains("anybody could fetch its turns"), "{refused}");
     assert!(Arc::ptr_eq(&engine.desk("upper").unwrap(), &old), "nothing has changed");

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use engine::Engine;
-use gateway::courier::{HttpCourier, Options, OutboundPolicy, Seal};
-use gateway::settings::{Door, Mount};
-use gateway::{Server, Settings};
+use gateway::settings::{AuthMode, MountSettings};
+use gateway::webhooks::{HttpWebhookSender, Options, OutboundPolicy, Seal};
+use gateway::{GatewayVersion, Settings};
 use model::ports::Future;
 use model::{Content, Fault, Message, Task};
 use serde_json::{Value, json};
@@ -61,7 +61,7 @@ pub(crate) async fn open(change: impl FnOnce(&mut Settings, &mut StoreAgentSetti
     let store = Arc::new(stores::memory::MemoryStore::new());
     let agents = agents::BUILTIN.iter().map(|builtin| (builtin.build)(&agents::BuiltinSettings::default())).collect();
     let options = Options { policy: OutboundPolicy { loopback: true, allow: Vec::new() }, ..Options::default() };
-    let courier = HttpCourier::new(store.clone(), Seal::new(&[1; 32]).unwrap(), None, options).unwrap();
+    let courier = HttpWebhookSender::new(store.clone(), Seal::new(&[1; 32]).unwrap(), None, options).unwrap();
     let engine = Engine::builder(store).agents(agents).webhook_sender(Some(Arc::new(courier))).start().await.unwrap();
     let (mut settings, mut aly) = (settings(), StoreAgentSettings::new("scripted", Arc::new(Keeper)));
     settings.keys = vec![key("house", "acme-ws")];
@@ -78,7 +78,7 @@ async fn plain() -> Running {
 
 /// A key of a workspace.
 pub(crate) async fn key_of(running: &Running, workspace: &str, scopes: &[&str]) -> String {
-    let server: Arc<Server> = running.serving.now();
+    let server: Arc<GatewayVersion> = running.serving.now();
     let scopes = scopes.iter().map(|scope| (*scope).to_owned()).collect();
     let new = NewApiKey { workspace: workspace.into(), name: "a test".into(), scopes, expires_at: None };
     server.product::<ShopService>().unwrap().oauth().make_key(new).await.unwrap().0
@@ -285,7 +285,8 @@ async fn where_everybody_must_be_known_nothing_is_public_unless_the_mount_says_s
     assert!(ask(&closed, Some(&token), "SendMessage", &saying("hi")).await["result"]["task"].is_object());
     let open = open(|settings, _| {
         settings.auth_required = true;
-        settings.mounts = vec![("scripted".into(), Mount { door: Some(Door::Optional), ..Mount::default() })];
+        settings.mounts =
+            vec![("scripted".into(), MountSettings { door: Some(AuthMode::Optional), ..MountSettings::default() })];
     });
     let open = open.await;
     assert!(ask(&open, None, "SendMessage", &saying("hi")).await["result"]["task"].is_object());

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use engine::Engine;
 use futures_util::stream::{self, BoxStream, StreamExt};
 use gateway::Settings;
-use gateway::settings::Files;
+use gateway::settings::FileLinkSettings;
 use model::ports::Future;
 use model::ports::agent::{Admission, Agent, AgentEvent, ArtifactChunk, EndState, Profile, Restart, Turn, TurnEnd};
 use model::ports::store::{
@@ -159,7 +159,7 @@ impl Agent for Maker {
     }
 }
 
-async fn serve(len: usize, files: Files) -> (Running, Arc<Counting>) {
+async fn serve(len: usize, files: FileLinkSettings) -> (Running, Arc<Counting>) {
     serve_with(len, |settings| settings.files = files).await
 }
 
@@ -231,7 +231,7 @@ fn id_of(answer: &Value) -> String {
 #[tokio::test]
 async fn every_generation_shows_a_large_file_by_its_address_and_loads_none_of_it() {
     let len = 2 << 20;
-    let (running, store) = serve(len, Files::default()).await;
+    let (running, store) = serve(len, FileLinkSettings::default()).await;
     let mut urls = Vec::new();
     let mut seen = |name: &str, value: &Value| {
         let (kind, url) = only(value);
@@ -283,15 +283,18 @@ async fn every_generation_shows_a_large_file_by_its_address_and_loads_none_of_it
 
 #[tokio::test]
 async fn what_is_small_or_always_inline_is_there_as_bytes() {
-    let always = Files { inline_max_bytes: None, ..Files::default() };
-    for (len, settings) in [(1 << 20, Files::default()), (100, Files::default()), (2 << 20, always)] {
+    let always = FileLinkSettings { inline_max_bytes: None, ..FileLinkSettings::default() };
+    for (len, settings) in
+        [(1 << 20, FileLinkSettings::default()), (100, FileLinkSettings::default()), (2 << 20, always)]
+    {
         let (running, _) = serve(len, settings).await;
         for (name, request) in sends(&running, "maker") {
             let (kind, text) = only(&told(name, request).await);
             assert_eq!((kind, STANDARD.decode(text).unwrap()), ("bytes", content(len).to_vec()), "{name} {len}");
         }
     }
-    let (running, _) = serve(70_000, Files { inline_max_bytes: Some(65_536), ..Files::default() }).await;
+    let (running, _) =
+        serve(70_000, FileLinkSettings { inline_max_bytes: Some(65_536), ..FileLinkSettings::default() }).await;
     for (name, request) in sends(&running, "maker") {
         assert_eq!(only(&told(name, request).await).0, "url", "{name}");
     }
@@ -300,7 +303,7 @@ async fn what_is_small_or_always_inline_is_there_as_bytes() {
 #[tokio::test]
 async fn an_address_is_good_as_it_was_made_and_for_a_while() {
     let len = 2 << 20;
-    let (running, store) = serve(len, Files::default()).await;
+    let (running, store) = serve(len, FileLinkSettings::default()).await;
     let sent = told("send", running.rpc("maker", "SendMessage", &saying("hi"))).await;
     let url = only(&sent).1;
     let http = reqwest::Client::new();
@@ -342,7 +345,7 @@ async fn an_address_is_good_as_it_was_made_and_for_a_while() {
 
 #[tokio::test]
 async fn an_address_that_has_expired_says_what_to_do() {
-    let (running, store) = serve(2 << 20, Files::default()).await;
+    let (running, store) = serve(2 << 20, FileLinkSettings::default()).await;
     // A key that the case knows, in the place where the server keeps its own.
     let put = RecordChange::Put {
         kind: "server/secret".into(),
@@ -374,7 +377,7 @@ async fn an_address_that_has_expired_says_what_to_do() {
 
 #[tokio::test]
 async fn another_process_on_the_same_store_knows_the_address() {
-    let (running, store) = serve(2 << 20, Files::default()).await;
+    let (running, store) = serve(2 << 20, FileLinkSettings::default()).await;
     let url = only(&told("send", running.rpc("maker", "SendMessage", &saying("hi"))).await).1;
     let engine = Engine::builder(store.clone()).agents(vec![Maker::making(1)]).start().await.unwrap();
     let public = Settings { public_url: Some("https://agents.example/".into()), ..Settings::test(&["maker"]) };

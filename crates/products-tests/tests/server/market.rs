@@ -6,7 +6,7 @@ mod files;
 mod runtime;
 
 use engine::Engine;
-use gateway::{Settings, courier};
+use gateway::{Settings, webhooks};
 use market::service::{Market, MarketConfig, NewApiKey, NewUser};
 use market::{MarketService, MarketSettings};
 use market_rules::Ut;
@@ -33,8 +33,8 @@ async fn house_with(uumit: impl FnOnce(MarketSettings) -> MarketSettings) -> Hou
 async fn house_in(settings: Settings, uumit: impl FnOnce(MarketSettings) -> MarketSettings) -> House {
     let agents = agents::BUILTIN.iter().map(|builtin| (builtin.build)(&agents::BuiltinSettings::default())).collect();
     let store = Arc::new(stores::memory::MemoryStore::new());
-    let seal = courier::Seal::new(&[7; 32]).unwrap();
-    let courier = courier::HttpCourier::new(store.clone(), seal, None, courier::Options::default()).unwrap();
+    let seal = webhooks::Seal::new(&[7; 32]).unwrap();
+    let courier = webhooks::HttpWebhookSender::new(store.clone(), seal, None, webhooks::Options::default()).unwrap();
     let engine = Engine::builder(store).agents(agents).webhook_sender(Some(Arc::new(courier))).start().await.unwrap();
     let config = MarketConfig { agents: vec!["echo".into()], ..MarketConfig::default() };
     let market = Market::start(engine.clone(), config, true).await.unwrap();

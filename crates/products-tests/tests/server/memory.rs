@@ -5,7 +5,7 @@ use std::sync::Arc;
 use assistants::AssistantsService;
 use assistants::langgraph::LangGraphProfile;
 use gateway::Settings;
-use gateway::settings::Timeouts;
+use gateway::settings::ConnectionTimeouts;
 use model::Kind;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -63,7 +63,7 @@ async fn answer(stream: &mut TcpStream) -> Answered {
 
 /// Bodies that do not come have little time, so that a server that waits for one says so soon.
 fn guarded() -> Settings {
-    let timeouts = Timeouts { body_ms: 3_000, ..Timeouts::default() };
+    let timeouts = ConnectionTimeouts { body_ms: 3_000, ..ConnectionTimeouts::default() };
     Settings { auth_required: true, keys: vec![key("ann", "red")], timeouts, ..settings() }
 }
 

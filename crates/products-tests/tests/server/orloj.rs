@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gateway::Settings;
-use gateway::settings::Key;
+use gateway::settings::KeySettings;
 use model::Again;
 use model::ports::agent::Agent;
 use serde_json::{Value, json};
@@ -51,8 +51,8 @@ async fn plain() -> Running {
     open(|_, _| {}).await
 }
 
-fn token(name: &str, scopes: &[&str]) -> Key {
-    Key { scopes: scopes.iter().map(|scope| (*scope).to_owned()).collect(), ..key(name, "default") }
+fn token(name: &str, scopes: &[&str]) -> KeySettings {
+    KeySettings { scopes: scopes.iter().map(|scope| (*scope).to_owned()).collect(), ..key(name, "default") }
 }
 
 fn body(method: &str, params: &Value) -> Value {

@@ -1,7 +1,7 @@
 //! What is made with a key ends with it: codes, tokens and clients, whichever kind of key it is and however it ends.
 
 use gateway::Settings;
-use gateway::admin::{AdminContext, AdminRequest, Request, Running as Operated};
+use gateway::admin::{AdminContext, AdminRequest, CoreRequest, RunningGateway as Operated};
 use model::ports::store::{Commit, Outcome};
 use model::{AccessKey, Expect, RecordChange};
 use serde_json::{Value, json};
@@ -52,7 +52,7 @@ fn operators() -> AccessKey {
         name: "joe".into(),
         tenant: WORKSPACE.into(),
         scopes: Vec::new(),
-        hash: gateway::callers::hash("key-of-joe"),
+        hash: gateway::auth::hash("key-of-joe"),
         prefix: "rk_made".into(),
         created_at: model::Time(0),
         expires_at: None,
@@ -94,9 +94,9 @@ async fn operate(running: &Running, request: impl Into<AdminRequest>) -> Value {
 }
 
 async fn end(running: &Running, kind: Kind, how: End, secret: &str) {
-    let hash: String = gateway::callers::hash(secret).iter().map(|byte| format!("{byte:02x}")).collect();
+    let hash: String = gateway::auth::hash(secret).iter().map(|byte| format!("{byte:02x}")).collect();
     let (record, name) = ("oauth/key".into(), hash.into());
-    let with_keys = |keys: Vec<gateway::settings::Key>| {
+    let with_keys = |keys: Vec<gateway::settings::KeySettings>| {
         let server = running.serving.now();
         running.serving.change(Settings { keys, ..settings() }, server.engine().agents()).unwrap();
     };
@@ -123,7 +123,7 @@ async fn end(running: &Running, kind: Kind, how: End, secret: &str) {
             change(running, RecordChange::Put { kind: record, key: name, expect, body: body.into(), lists }).await;
         }
         (Kind::Operator, End::Revoked) => {
-            let done = operate(running, Request::KeysRevoke { id: "made".into() }).await;
+            let done = operate(running, CoreRequest::KeysRevoke { id: "made".into() }).await;
             assert_eq!(done["state"], "revoked");
         }
         (Kind::Operator, End::Gone) => {

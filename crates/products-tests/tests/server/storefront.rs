@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use engine::Engine;
 use gateway::Settings;
-use gateway::settings::{Door, Mount, RateLimit};
+use gateway::settings::{AuthMode, MountSettings, RateLimit};
 use model::Time;
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
@@ -402,7 +402,8 @@ async fn a_credential_that_is_shown_is_good_and_of_the_workspace() {
 #[tokio::test]
 async fn where_everybody_has_to_be_known_a_token_is_enough() {
     let mall = mall_with(|settings| {
-        settings.mounts = vec![("scripted".into(), Mount { door: Some(Door::Required), ..Mount::default() })];
+        settings.mounts =
+            vec![("scripted".into(), MountSettings { door: Some(AuthMode::Required), ..MountSettings::default() })];
     })
     .await;
     refused(&mall.get(&format!("{STORE}/stores/acme")).await, 401, "unauthorized");

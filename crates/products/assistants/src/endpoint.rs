@@ -22,10 +22,12 @@ use model::{Call, Fault, Kind, State};
 use uuid::Uuid;
 
 use crate::AssistantsService;
-use gateway::Server;
-use gateway::callers;
-use gateway::front::{A2A_DIALECT, CallContext, Done, EffectiveCall, RequestLog, into_body, sign, stream, terms, who};
-use gateway::mount::Mounted;
+use gateway::GatewayVersion;
+use gateway::auth;
+use gateway::fronts::{
+    A2A_DIALECT, CallContext, CallResult, EffectiveCall, RequestLog, into_body, sign, stream, terms, who,
+};
+use gateway::mounts::MountedAgent;
 use web::body::Response;
 use web::response::json;
 
@@ -40,7 +42,7 @@ pub(crate) enum AssistantAddress {
 
 /// Whether the product answers a request at the shared address, which states no version of A2A. It does if the request names
 /// the product's dialect; if it names no dialect, and its method is one of the product's; or if it cannot be parsed.
-pub(crate) fn is_owner(server: &Server, head: &request::Parts, body: &Bytes) -> bool {
+pub(crate) fn is_owner(server: &GatewayVersion, head: &request::Parts, body: &Bytes) -> bool {
     if let Some(dialect) = head.headers.get(&A2A_DIALECT) {
         return dialect == langgraph::NAME || dialect == langgraph::CURRENT_NAME;
     }
@@ -57,7 +59,7 @@ pub(crate) fn is_owner(server: &Server, head: &request::Parts, body: &Bytes) -> 
 
 /// Answers a request to the assistant in a path.
 pub(crate) async fn answer(
-    server: &Arc<Server>,
+    server: &Arc<GatewayVersion>,
     assistant: &str,
     address: AssistantAddress,
     head: &request::Parts,
@@ -112,7 +114,7 @@ impl From<Fault> for Error {
 
 #[allow(clippy::too_many_arguments, reason = "what a request is made of; used once")]
 async fn call(
-    server: &Arc<Server>,
+    server: &Arc<GatewayVersion>,
     profile: LangGraphProfile,
     assistant: &str,
     address: AssistantAddress,
@@ -154,7 +156,7 @@ async fn call(
     relate_to_task(&asked, profile, &mut effective, context.as_ref(), resume, request).await?;
     let (done, tenant) = asked.perform(effective, body, log).await.map_err(|fault| named(fault, request))?;
     let mut response = match done {
-        Done::Stream(follow) => {
+        CallResult::Stream(follow) => {
             stream::rpc(server.clone(), wire, *follow, terms(server, head, &tenant), request.id.clone())
         }
         done => {
@@ -243,7 +245,7 @@ fn named(fault: Fault, request: &AssistantRequest) -> Fault {
     }
 }
 
-fn find<'s>(server: &'s Server, assistant: &str) -> Option<&'s Mounted> {
+fn find<'s>(server: &'s GatewayVersion, assistant: &str) -> Option<&'s MountedAgent> {
     server.mounts.agent_by_id(assistant.parse().ok()?)
 }
 
@@ -253,7 +255,12 @@ fn takes_text(agent: &agent::Profile) -> bool {
 }
 
 /// The current profile answers a GET with the card; all other verbs are not allowed.
-fn other_verb(server: &Arc<Server>, profile: LangGraphProfile, assistant: &str, head: &request::Parts) -> Response {
+fn other_verb(
+    server: &Arc<GatewayVersion>,
+    profile: LangGraphProfile,
+    assistant: &str,
+    head: &request::Parts,
+) -> Response {
     let get = head.method == Method::GET || head.method == Method::HEAD;
     if get && profile == LangGraphProfile::Current {
         return assistant_card(server, Some(assistant), head);
@@ -264,12 +271,12 @@ fn other_verb(server: &Arc<Server>, profile: LangGraphProfile, assistant: &str, 
 }
 
 /// The card of the assistant in the query.
-pub(crate) fn card_by_query(server: &Arc<Server>, head: &request::Parts) -> Response {
+pub(crate) fn card_by_query(server: &Arc<GatewayVersion>, head: &request::Parts) -> Response {
     let named = head.uri.query().and_then(|text| query::value(text, "assistant_id").ok().flatten());
     assistant_card(server, named.as_deref(), head)
 }
 
-fn assistant_card(server: &Arc<Server>, assistant: Option<&str>, head: &request::Parts) -> Response {
+fn assistant_card(server: &Arc<GatewayVersion>, assistant: Option<&str>, head: &request::Parts) -> Response {
     let Some(profile) = AssistantsService::profile(server) else { return reply(errors::detail(404, "Not Found")) };
     let Some(id) = assistant.filter(|id| !id.is_empty()) else {
         return reply(HttpReply { status: 400, body: card::refused("Missing required query parameter: assistant_id") });
@@ -302,7 +309,7 @@ fn refuse(
     log.fault(fault);
     let mut response = reply(errors::reply(profile, id, fault, operation));
     if fault.kind == Kind::Unauthenticated {
-        response.headers_mut().insert(WWW_AUTHENTICATE, callers::challenge(fault));
+        response.headers_mut().insert(WWW_AUTHENTICATE, auth::challenge(fault));
     }
     if let Some(seconds) = fault.retry_after_s {
         response.headers_mut().insert(RETRY_AFTER, seconds.into());

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use gateway::Server;
+use gateway::GatewayVersion;
 use gateway::product::{Demo, Host, Prepared, ProductService, Setup};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -67,7 +67,7 @@ impl Demo for AssistantsService {
         SECTION
     }
 
-    fn section<'a>(&'a self, server: &'a Server) -> BoxFuture<'a, anyhow::Result<Map<String, Value>>> {
+    fn section<'a>(&'a self, server: &'a GatewayVersion) -> BoxFuture<'a, anyhow::Result<Map<String, Value>>> {
         let id = |(member, agent): (&str, &str)| {
             let id = server.mounts.id_of(agent)?;
             Some((member.to_owned(), Value::from(id.to_string())))

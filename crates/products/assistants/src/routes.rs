@@ -11,13 +11,13 @@ use uuid::Uuid;
 use web::body::Response;
 
 use crate::endpoint::{self, AssistantAddress};
-use gateway::front::{RequestLog, at_mount};
-use gateway::mount::{CARD, OLD_CARD};
+use gateway::fronts::{RequestLog, at_mount};
+use gateway::mounts::{CARD, OLD_CARD};
 use gateway::product::{
     Accepts, CardRequest, Demo, EndpointRequest, ProductEndpoint, ProductRoute, ProductService, RequestBody,
 };
 use gateway::service::refused_as_text;
-use gateway::{Server, callers};
+use gateway::{GatewayVersion, auth};
 
 pub struct AssistantsService {
     profile: LangGraphProfile,
@@ -29,7 +29,7 @@ impl AssistantsService {
     }
 
     /// The profile of the endpoint; `None` if the product is not served.
-    pub(crate) fn profile(server: &Server) -> Option<LangGraphProfile> {
+    pub(crate) fn profile(server: &GatewayVersion) -> Option<LangGraphProfile> {
         server.product::<AssistantsService>().map(|service| service.profile)
     }
 }
@@ -58,7 +58,7 @@ impl ProductService for AssistantsService {
 
     fn claim<'a>(
         &'a self,
-        server: &'a Arc<Server>,
+        server: &'a Arc<GatewayVersion>,
         head: &'a request::Parts,
         body: Option<&Bytes>,
     ) -> Option<Box<dyn ProductEndpoint + 'a>> {
@@ -86,14 +86,18 @@ enum AssistantsEndpoint<'a> {
 }
 
 impl ProductEndpoint for AssistantsEndpoint<'_> {
-    fn accepts(&self, _server: &Server) -> Accepts {
+    fn accepts(&self, _server: &GatewayVersion) -> Accepts {
         match self {
             AssistantsEndpoint::Assistant(_) | AssistantsEndpoint::Shared(_) => Accepts::Any(None),
             AssistantsEndpoint::Card => Accepts::Get,
         }
     }
 
-    fn admit<'a>(&'a self, server: &'a Arc<Server>, head: &'a request::Parts) -> BoxFuture<'a, Result<(), Fault>> {
+    fn admit<'a>(
+        &'a self,
+        server: &'a Arc<GatewayVersion>,
+        head: &'a request::Parts,
+    ) -> BoxFuture<'a, Result<(), Fault>> {
         Box::pin(async move {
             let (AssistantsEndpoint::Assistant(id) | AssistantsEndpoint::Shared(id)) = self else { return Ok(()) };
             match id.parse().ok().and_then(|id| server.mounts.agent_by_id(id)) {
@@ -102,7 +106,7 @@ impl ProductEndpoint for AssistantsEndpoint<'_> {
                 None => {
                     let caller = server.callers.identify(&head.headers).await?;
                     let closed = server.callers.required() && !caller.authenticated;
-                    if closed { Err(callers::nobody()) } else { Ok(()) }
+                    if closed { Err(auth::credential_required()) } else { Ok(()) }
                 }
             }
         })
@@ -125,7 +129,7 @@ impl ProductEndpoint for AssistantsEndpoint<'_> {
 
     fn turn_away<'a>(
         &'a self,
-        server: &'a Arc<Server>,
+        server: &'a Arc<GatewayVersion>,
         head: &'a request::Parts,
         fault: Fault,
         log: &'a mut RequestLog,

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::MarketService;
-use gateway::admin::{AdminCommand, AdminContext, AdminRequest, Secret, wrong_arguments};
+use gateway::admin::{AdminCommand, AdminContext, AdminRequest, RedactedText, wrong_arguments};
 
 /// Maximum number of reported differences.
 const MAX_DIFFERENCES: usize = 1_000;
@@ -53,7 +53,7 @@ pub enum MarketOperation {
         #[serde(default)]
         account: Option<String>,
         #[serde(default)]
-        password: Option<Secret>,
+        password: Option<RedactedText>,
         #[serde(default)]
         platforms: Vec<String>,
         /// Per call and per day, as decimal texts.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use gateway::product::{Demo, Host, Prepared, ProductService, Setup};
-use gateway::{Server, Settings, settings};
+use gateway::{GatewayVersion, Settings, settings};
 use model::ports::agent::Agent;
 use serde_json::{Map, Value};
 
@@ -102,7 +102,7 @@ impl Demo for MarketService {
         demo::SECTION
     }
 
-    fn section<'a>(&'a self, _server: &'a Server) -> BoxFuture<'a, anyhow::Result<Map<String, Value>>> {
+    fn section<'a>(&'a self, _server: &'a GatewayVersion) -> BoxFuture<'a, anyhow::Result<Map<String, Value>>> {
         Box::pin(demo::section(self.market()))
     }
 

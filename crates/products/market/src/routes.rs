@@ -14,12 +14,12 @@ use crate::rest::request_rate::RequestRate;
 use crate::service::{Market, MarketConfig};
 use crate::uumit::endpoint as uumit;
 use crate::{PLATFORM_USER, rest};
-use gateway::front::RequestLog;
+use gateway::fronts::RequestLog;
 use gateway::product::{
     Accepts, Demo, EndpointRequest, Ownership, ProductEndpoint, ProductRoute, ProductService, RequestBody,
     SharedAddress, SharedCall,
 };
-use gateway::{Server, callers, intake};
+use gateway::{GatewayVersion, auth, intake};
 
 pub struct MarketService {
     settings: MarketSettings,
@@ -55,7 +55,7 @@ impl MarketService {
     }
 
     /// The market's settings; `None` if this gateway has no market.
-    pub(crate) fn settings(server: &Server) -> Option<&MarketSettings> {
+    pub(crate) fn settings(server: &GatewayVersion) -> Option<&MarketSettings> {
         server.product::<MarketService>().map(|service| &service.settings)
     }
 }
@@ -83,7 +83,7 @@ impl ProductService for MarketService {
         Some(&MarketAddress)
     }
 
-    fn knows_caller<'a>(&'a self, server: &'a Arc<Server>, head: &'a request::Parts) -> BoxFuture<'a, bool> {
+    fn knows_caller<'a>(&'a self, server: &'a Arc<GatewayVersion>, head: &'a request::Parts) -> BoxFuture<'a, bool> {
         Box::pin(async move { identify(server, head).await.is_ok() })
     }
 }
@@ -104,7 +104,7 @@ impl SharedAddress for MarketAddress {
         crate::uumit::NAME
     }
 
-    fn by_headers(&self, _server: &Server, headers: &HeaderMap) -> bool {
+    fn by_headers(&self, _server: &GatewayVersion, headers: &HeaderMap) -> bool {
         headers.contains_key(&PLATFORM_USER)
     }
 
@@ -157,7 +157,7 @@ fn route(path: &str) -> Option<MarketEndpoint<'_>> {
 }
 
 impl ProductEndpoint for MarketEndpoint<'_> {
-    fn accepts(&self, server: &Server) -> Accepts {
+    fn accepts(&self, server: &GatewayVersion) -> Accepts {
         match self {
             MarketEndpoint::JsonRpc => Accepts::PostJson(None),
             MarketEndpoint::Card => Accepts::Get,
@@ -169,7 +169,11 @@ impl ProductEndpoint for MarketEndpoint<'_> {
         matches!(self, MarketEndpoint::JsonRpc)
     }
 
-    fn admit<'a>(&'a self, server: &'a Arc<Server>, head: &'a request::Parts) -> BoxFuture<'a, Result<(), Fault>> {
+    fn admit<'a>(
+        &'a self,
+        server: &'a Arc<GatewayVersion>,
+        head: &'a request::Parts,
+    ) -> BoxFuture<'a, Result<(), Fault>> {
         Box::pin(async move {
             match self {
                 MarketEndpoint::JsonRpc => identify(server, head).await,
@@ -199,7 +203,7 @@ impl ProductEndpoint for MarketEndpoint<'_> {
 
     fn turn_away<'a>(
         &'a self,
-        server: &'a Arc<Server>,
+        server: &'a Arc<GatewayVersion>,
         head: &'a request::Parts,
         fault: Fault,
         log: &'a mut RequestLog,
@@ -214,8 +218,8 @@ impl ProductEndpoint for MarketEndpoint<'_> {
 }
 
 /// Authenticates the headers as a user of the market.
-async fn identify(server: &Server, head: &request::Parts) -> Result<(), Fault> {
-    let Some(uumit) = MarketService::settings(server) else { return Err(callers::nobody()) };
+async fn identify(server: &GatewayVersion, head: &request::Parts) -> Result<(), Fault> {
+    let Some(uumit) = MarketService::settings(server) else { return Err(auth::credential_required()) };
     match uumit.market.who(uumit::credentials(&head.headers)).await {
         Ok(_) => Ok(()),
         Err(crate::service::Error::Fault(fault)) => Err(fault),

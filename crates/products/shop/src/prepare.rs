@@ -7,7 +7,7 @@ use anyhow::bail;
 use engine::Engine;
 use futures_util::future::BoxFuture;
 use gateway::product::{Demo, Host, Prepared, ProductService, RosterEntry, Setup};
-use gateway::{Server, Settings, settings};
+use gateway::{GatewayVersion, Settings, settings};
 use model::ports::agent::Agent;
 use serde_json::{Map, Value, json};
 
@@ -140,7 +140,7 @@ impl Demo for ShopService {
         demo::SECTION
     }
 
-    fn section<'a>(&'a self, _server: &'a Server) -> BoxFuture<'a, anyhow::Result<Map<String, Value>>> {
+    fn section<'a>(&'a self, _server: &'a GatewayVersion) -> BoxFuture<'a, anyhow::Result<Map<String, Value>>> {
         Box::pin(std::future::ready(demo::section()))
     }
 

@@ -17,13 +17,13 @@ use crate::oauth::Oauth;
 use crate::oauth::endpoints::{self, MetadataDocument};
 use crate::service::ShopHandle;
 use crate::storefront;
-use gateway::front::{RequestLog, rest};
-use gateway::mount::{CARD, OLD_CARD};
+use gateway::fronts::{RequestLog, rest};
+use gateway::mounts::{CARD, OLD_CARD};
 use gateway::product::{
     Accepts, CardRequest, Demo, EndpointRequest, ProductEndpoint, ProductRoute, ProductService, RequestBody, SendGuard,
 };
 use gateway::service::refused_as_text;
-use gateway::{Server, Settings, settings};
+use gateway::{GatewayVersion, Settings, settings};
 
 pub struct ShopService {
     pub(crate) settings: StoreAgentSettings,
@@ -55,12 +55,12 @@ impl ShopService {
         &self.handle
     }
 
-    pub(crate) fn of(server: &Server) -> Option<&ShopService> {
+    pub(crate) fn of(server: &GatewayVersion) -> Option<&ShopService> {
         server.product()
     }
 
     /// The settings, if the server has shops.
-    pub(crate) fn settings(server: &Server) -> Option<&StoreAgentSettings> {
+    pub(crate) fn settings(server: &GatewayVersion) -> Option<&StoreAgentSettings> {
         ShopService::of(server).map(|service| &service.settings)
     }
 
@@ -189,7 +189,7 @@ fn route(path: &str, sells: bool) -> Option<Option<ShopEndpoint<'_>>> {
 }
 
 impl ProductEndpoint for ShopEndpoint<'_> {
-    fn accepts(&self, _server: &Server) -> Accepts {
+    fn accepts(&self, _server: &GatewayVersion) -> Accepts {
         match self {
             ShopEndpoint::Agent(_) => Accepts::Stream,
             ShopEndpoint::Card | ShopEndpoint::OauthDocument(_) => Accepts::Get,
@@ -198,7 +198,11 @@ impl ProductEndpoint for ShopEndpoint<'_> {
         }
     }
 
-    fn admit<'a>(&'a self, server: &'a Arc<Server>, head: &'a request::Parts) -> BoxFuture<'a, Result<(), Fault>> {
+    fn admit<'a>(
+        &'a self,
+        server: &'a Arc<GatewayVersion>,
+        head: &'a request::Parts,
+    ) -> BoxFuture<'a, Result<(), Fault>> {
         Box::pin(async move {
             match self {
                 ShopEndpoint::Agent(_) => identify(server, head).await,
@@ -239,7 +243,7 @@ impl ProductEndpoint for ShopEndpoint<'_> {
 
     fn turn_away<'a>(
         &'a self,
-        server: &'a Arc<Server>,
+        server: &'a Arc<GatewayVersion>,
         head: &'a request::Parts,
         fault: Fault,
         log: &'a mut RequestLog,
@@ -256,7 +260,7 @@ impl ProductEndpoint for ShopEndpoint<'_> {
 }
 
 /// Checks the credential of a request to the store agent before its body is read.
-async fn identify(server: &Server, head: &request::Parts) -> Result<(), Fault> {
+async fn identify(server: &GatewayVersion, head: &request::Parts) -> Result<(), Fault> {
     let Some(ShopService { settings, oauth, .. }) = ShopService::of(server) else { return Ok(()) };
     let Some(mounted) = server.mounts.agent(&settings.agent) else { return Ok(()) };
     match aly::identify(server, oauth, &head.headers).await? {

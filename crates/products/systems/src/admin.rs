@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::SystemsService;
 use crate::resources::{ResourceDocument, ResourceWrite};
-use gateway::admin::{AdminCommand, AdminContext, AdminRequest, Secret, task_by_own_id, wrong_arguments};
+use gateway::admin::{AdminCommand, AdminContext, AdminRequest, RedactedText, task_by_own_id, wrong_arguments};
 
 pub static COMMANDS: [AdminCommand; 2] = [
     AdminCommand {
@@ -49,11 +49,11 @@ pub fn graph_request(system: String, task: Option<String>) -> Result<AdminReques
 #[serde(deny_unknown_fields)]
 struct ApplyArguments {
     /// A document in JSON.
-    document: Secret,
+    document: RedactedText,
 }
 
 /// The command that creates or updates a system or an agent.
-pub fn apply_request(document: Secret) -> Result<AdminRequest, serde_json::Error> {
+pub fn apply_request(document: RedactedText) -> Result<AdminRequest, serde_json::Error> {
     Ok(AdminRequest::Product(&COMMANDS[1], serde_json::to_value(ApplyArguments { document })?))
 }
 

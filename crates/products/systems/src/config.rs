@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::ExposedSystem;
 use anyhow::{Context, bail};
-use gateway::settings::Key;
+use gateway::settings::KeySettings;
 use model::Again;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -173,7 +173,7 @@ impl Orloj {
 }
 
 impl Token {
-    fn read(&self, configured: &Systems) -> anyhow::Result<Key> {
+    fn read(&self, configured: &Systems) -> anyhow::Result<KeySettings> {
         if self.name.trim().is_empty() {
             bail!("it needs a name");
         }
@@ -197,7 +197,7 @@ impl Token {
             Role::Writer => scopes.extend(["writer".to_owned(), "system:*".to_owned()]),
             Role::Reader => scopes.push("reader".to_owned()),
         }
-        Ok(Key {
+        Ok(KeySettings {
             name: self.name.as_str().into(),
             tenant: self.tenant.as_deref().unwrap_or("default").into(),
             secret: secret(&self.token)?,

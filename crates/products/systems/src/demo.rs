@@ -8,11 +8,11 @@ use std::path::Path;
 use crate::SystemsSettings;
 use anyhow::Context;
 use futures_util::future::BoxFuture;
-use gateway::Server;
+use gateway::GatewayVersion;
 use gateway::product::Demo;
 use gateway::product::config::drawn;
 use gateway::product::demo_file;
-use gateway::settings::Key;
+use gateway::settings::KeySettings;
 use serde_json::{Map, Value};
 use systems_graph::Systems;
 
@@ -70,7 +70,7 @@ pub fn let_in(orloj: &mut SystemsSettings, tokens: &Tokens) {
         [("orloj-demo", &tokens.calls, systems), ("orloj-demo-admin", &tokens.changes, Vec::new())]
     {
         let (name, tenant) = (name.into(), "default".into());
-        orloj.tokens.push(Key { name, tenant, secret: secret.clone(), scopes, expires_at: None });
+        orloj.tokens.push(KeySettings { name, tenant, secret: secret.clone(), scopes, expires_at: None });
     }
 }
 
@@ -86,7 +86,7 @@ impl Demo for Tokens {
         SECTION
     }
 
-    fn section<'a>(&'a self, _server: &'a Server) -> BoxFuture<'a, anyhow::Result<Map<String, Value>>> {
+    fn section<'a>(&'a self, _server: &'a GatewayVersion) -> BoxFuture<'a, anyhow::Result<Map<String, Value>>> {
         Box::pin(std::future::ready(Ok(section(self))))
     }
 

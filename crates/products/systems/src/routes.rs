@@ -15,14 +15,14 @@ use crate::orloj::endpoint as orloj;
 use crate::orloj::state::SystemsState;
 use crate::resources::rest::{self as resources, Collection};
 use crate::resources::{DOCUMENT_BYTES, Resource, ResourceKind, ResourceRegistry, StoredResources};
-use gateway::front::RequestLog;
-use gateway::mount::{CARD, OLD_CARD};
+use gateway::fronts::RequestLog;
+use gateway::mounts::{CARD, OLD_CARD};
 use gateway::product::{
     Accepts, Demo, EndpointRequest, Ownership, ProductEndpoint, ProductRoute, ProductService, RequestBody,
     RosterChanges, SharedAddress, SharedCall,
 };
 use gateway::service::refused_as_text;
-use gateway::{Server, Settings, settings};
+use gateway::{GatewayVersion, Settings, settings};
 
 pub struct SystemsService {
     pub(crate) settings: SystemsSettings,
@@ -63,7 +63,7 @@ impl SystemsService {
         self.roster.as_ref().map(|roster| &roster.changes)
     }
 
-    pub(crate) fn of(server: &Server) -> Option<&SystemsService> {
+    pub(crate) fn of(server: &GatewayVersion) -> Option<&SystemsService> {
         server.product()
     }
 
@@ -119,7 +119,7 @@ impl ProductService for SystemsService {
         Some(&SystemsAddress)
     }
 
-    fn knows_caller<'a>(&'a self, server: &'a Arc<Server>, head: &'a request::Parts) -> BoxFuture<'a, bool> {
+    fn knows_caller<'a>(&'a self, server: &'a Arc<GatewayVersion>, head: &'a request::Parts) -> BoxFuture<'a, bool> {
         Box::pin(async move { self.admits_any(server, &head.headers).await.is_ok() })
     }
 }
@@ -141,7 +141,7 @@ impl SharedAddress for SystemsAddress {
     }
 
     /// A token that is valid at the systems' endpoints only.
-    fn by_headers(&self, server: &Server, headers: &HeaderMap) -> bool {
+    fn by_headers(&self, server: &GatewayVersion, headers: &HeaderMap) -> bool {
         orloj::is_token(server, headers)
     }
 
@@ -225,7 +225,7 @@ fn runs(path: &str) -> Option<SystemsEndpoint<'_>> {
 }
 
 impl ProductEndpoint for SystemsEndpoint<'_> {
-    fn accepts(&self, server: &Server) -> Accepts {
+    fn accepts(&self, server: &GatewayVersion) -> Accepts {
         match self {
             SystemsEndpoint::JsonRpc(_) => {
                 Accepts::PostJson(SystemsService::of(server).map(|systems| systems.settings.body_bytes))
@@ -235,7 +235,11 @@ impl ProductEndpoint for SystemsEndpoint<'_> {
         }
     }
 
-    fn admit<'a>(&'a self, server: &'a Arc<Server>, head: &'a request::Parts) -> BoxFuture<'a, Result<(), Fault>> {
+    fn admit<'a>(
+        &'a self,
+        server: &'a Arc<GatewayVersion>,
+        head: &'a request::Parts,
+    ) -> BoxFuture<'a, Result<(), Fault>> {
         Box::pin(async move {
             match SystemsService::of(server) {
                 Some(systems) => systems.admits_any(server, &head.headers).await,
@@ -261,7 +265,7 @@ impl ProductEndpoint for SystemsEndpoint<'_> {
 
     fn turn_away<'a>(
         &'a self,
-        server: &'a Arc<Server>,
+        server: &'a Arc<GatewayVersion>,
         head: &'a request::Parts,
         fault: Fault,
         log: &'a mut RequestLog,

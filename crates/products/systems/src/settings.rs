@@ -5,7 +5,7 @@ use std::sync::Arc;
 use model::Again;
 
 use crate::resources::ResourceRegistry;
-use gateway::settings::Key;
+use gateway::settings::KeySettings;
 
 /// Settings of Orloj's endpoints: `/orloj`, `/v1/agent-systems` and the other addresses at the root, and `/a2a`.
 #[derive(Clone, Debug)]
@@ -13,7 +13,7 @@ pub struct SystemsSettings {
     /// The systems that are served, in the order of the config.
     pub systems: Vec<ExposedSystem>,
     /// Tokens that are valid at these endpoints only.
-    pub tokens: Vec<Key>,
+    pub tokens: Vec<KeySettings>,
     /// Agents on other servers, for the registry of cards: name and address.
     pub remotes: Vec<(Arc<str>, String)>,
     /// The longest wait of a send for the end of its task; with `None` a send does not wait.

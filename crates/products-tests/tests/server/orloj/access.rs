@@ -1,6 +1,6 @@
 //! Who may call a system, find its tasks and change what is served: at Orloj's endpoints, and at the agent's own address.
 
-use gateway::settings::{Effect, Issuer, KeySource, Mount, Rule};
+use gateway::settings::{Effect, Issuer, KeySource, MountSettings, Rule};
 use model::Visibility;
 use serde_json::{Value, json};
 use systems::resources::ResourceRegistry;
@@ -151,7 +151,7 @@ async fn a_caller_without_a_credential_finds_nothing_of_a_closed_system_at_the_a
     let open_one = running.rpc("sum", "ListTasks", &json!({})).send().await.unwrap();
     assert_eq!(open_one.status(), 200);
     let stated = open(|settings, _| {
-        let mount = Mount { door: Some(gateway::settings::Door::Optional), ..Mount::default() };
+        let mount = MountSettings { door: Some(gateway::settings::AuthMode::Optional), ..MountSettings::default() };
         settings.mounts = vec![("guarded".into(), mount)];
     })
     .await;
@@ -175,7 +175,7 @@ async fn without_anybody_who_could_have_a_token_everything_is_open() {
 #[tokio::test]
 async fn visibility_and_policy_hold_here_too() {
     let running = open(|settings, _| {
-        let mount = |visibility| Mount { visibility: Some(visibility), ..Mount::default() };
+        let mount = |visibility| MountSettings { visibility: Some(visibility), ..MountSettings::default() };
         settings.mounts =
             vec![("sum".into(), mount(Visibility::Systems)), ("guarded".into(), mount(Visibility::Owner))];
         settings.keys = vec![key("ann", "default"), key("bob", "default")];

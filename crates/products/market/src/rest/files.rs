@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::error::{Error, MarketCode};
 use super::routes::{MarketFuture, MarketReply, MarketRequest, written};
 use crate::{MarketService, MarketSettings};
-use gateway::Server;
+use gateway::GatewayVersion;
 use web::body::{room, with_room};
 use web::file_response::{self, FileFacts};
 use web::openapi::{ParamKind, QueryParam};
@@ -45,7 +45,7 @@ pub(super) const DOWNLOAD: [QueryParam; 1] = [QueryParam {
 }];
 
 /// The size limit of the body, where it differs from the general limit.
-pub(crate) fn body_bytes(server: &Server, below: &str) -> Option<usize> {
+pub(crate) fn body_bytes(server: &GatewayVersion, below: &str) -> Option<usize> {
     let uumit = MarketService::settings(server)?;
     (below == UPLOAD).then(|| largest_body(uumit).max(server.engine.limits().body_bytes))
 }

@@ -39,8 +39,8 @@ use routes::{KeyedBody, MarketReply, MarketRequest, MarketRoute, RouteAccess};
 
 use crate::MarketService;
 use crate::PLATFORM_USER;
-use gateway::Server;
-use gateway::front::RequestLog;
+use gateway::GatewayVersion;
+use gateway::fronts::RequestLog;
 use web::body::Response;
 use web::response::{Rejection, private_json};
 
@@ -50,7 +50,7 @@ const MAX_KEY: usize = 255;
 
 /// Answers a request. `below` is the path after `/api/v1`.
 pub(crate) async fn answer(
-    server: &Arc<Server>,
+    server: &Arc<GatewayVersion>,
     below: &str,
     head: &request::Parts,
     body: Result<Bytes, Fault>,
@@ -74,7 +74,7 @@ fn is_documented(head: &request::Parts, below: &str, code: MarketCode) -> bool {
 }
 
 async fn call(
-    server: &Arc<Server>,
+    server: &Arc<GatewayVersion>,
     below: &str,
     head: &request::Parts,
     body: Result<Bytes, Fault>,
@@ -127,7 +127,7 @@ fn credentials(headers: &HeaderMap) -> Credentials<'_> {
 
 /// The body as the text of an object, and whether it came as a form.
 fn read<'a>(
-    server: &Server,
+    server: &GatewayVersion,
     route: &MarketRoute,
     head: &request::Parts,
     body: &'a [u8],

@@ -8,8 +8,8 @@ use http::HeaderMap;
 use model::{Fault, Kind};
 
 use crate::{MarketService, MarketSettings};
-use gateway::Server;
-use gateway::front::RequestLog;
+use gateway::GatewayVersion;
+use gateway::fronts::RequestLog;
 use web::client_address::network_of;
 use web::limiter::{Limiter, RateLimit};
 
@@ -30,7 +30,7 @@ impl RequestRate {
 }
 
 /// Counts a request. Only a `known` key is counted by key; requests with invalid keys are counted by address.
-pub(crate) fn keep(server: &Server, headers: &HeaderMap, known: bool, log: &RequestLog) -> Result<(), Fault> {
+pub(crate) fn keep(server: &GatewayVersion, headers: &HeaderMap, known: bool, log: &RequestLog) -> Result<(), Fault> {
     let Some(pace) = server.product::<MarketService>().and_then(|market| market.rate.as_ref()) else { return Ok(()) };
     let key = match headers.get("x-api-key").filter(|_| known) {
         Some(key) => pace.hasher.hash_one(key.as_bytes()),

@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::error::{Error, MarketCode};
-use gateway::Server;
+use gateway::GatewayVersion;
 use web::body::Response;
 use web::context::{RequestContext, read_object};
 use web::openapi::{ParamKind, QueryParam, SchemaOf, schema_of};
@@ -24,7 +24,7 @@ pub(super) use rows::ROUTES;
 
 /// An admitted request with its parsed path, query and idempotency key.
 pub(super) struct MarketRequest<'a> {
-    pub(super) server: &'a Arc<Server>,
+    pub(super) server: &'a Arc<GatewayVersion>,
     pub(super) market: &'a Market,
     pub(super) http: RequestContext<'a>,
     pub(super) caller: Option<MarketCaller>,

@@ -23,11 +23,11 @@ use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 use tokio::time::error::Elapsed;
 
-use gateway::front::{A2A_DIALECT, RequestLog};
+use gateway::fronts::{A2A_DIALECT, RequestLog};
 
 use crate::PLATFORM_USER;
 use crate::{MarketService, MarketSettings};
-use gateway::Server;
+use gateway::GatewayVersion;
 use web::body::{Response, ResponseBody};
 use web::concurrency::ConcurrencyPermit;
 use web::credentials;
@@ -39,7 +39,7 @@ use web::sse::{EventSource, EventStream, Flow, as_events};
 const SKILLS: u32 = 100;
 
 pub(crate) async fn answer(
-    server: &Arc<Server>,
+    server: &Arc<GatewayVersion>,
     head: &request::Parts,
     body: Result<Bytes, Fault>,
     log: &mut RequestLog,
@@ -75,7 +75,7 @@ pub(crate) async fn answer(
 
 /// Answers a parsed request.
 pub(crate) async fn answer_to(
-    server: &Arc<Server>,
+    server: &Arc<GatewayVersion>,
     head: &request::Parts,
     request: &jsonrpc::RpcRequest<'_>,
     log: &mut RequestLog,
@@ -105,7 +105,7 @@ pub(crate) async fn answer_to(
 }
 
 async fn call(
-    server: &Arc<Server>,
+    server: &Arc<GatewayVersion>,
     uumit: &MarketSettings,
     head: &request::Parts,
     request: &jsonrpc::RpcRequest<'_>,
@@ -167,7 +167,7 @@ async fn call(
 
 /// Authenticates the caller by a key with its user, or by a token, and applies the limits of calls.
 async fn who(
-    server: &Server,
+    server: &GatewayVersion,
     uumit: &MarketSettings,
     headers: &HeaderMap,
     log: &mut RequestLog,
@@ -368,7 +368,7 @@ impl Feed {
 }
 
 fn follow_up(
-    server: &Server,
+    server: &GatewayVersion,
     uumit: &MarketSettings,
     follow: crate::service::PurchaseFeed,
     id: OwnedId,
@@ -411,11 +411,11 @@ fn sign(mut response: Response) -> Response {
 }
 
 /// The platform's card, with the newest capabilities on the market.
-pub(crate) async fn card(server: &Arc<Server>, head: &request::Parts, log: &mut RequestLog) -> Response {
+pub(crate) async fn card(server: &Arc<GatewayVersion>, head: &request::Parts, log: &mut RequestLog) -> Response {
     log.operation = "card";
     log.dialect = uumit::NAME;
     let Some(uumit) = MarketService::settings(server) else {
-        return gateway::front::rest::nothing_at(head.uri.path(), head, log);
+        return gateway::fronts::rest::nothing_at(head.uri.path(), head, log);
     };
     match uumit.market.on_sale(&Filter::default(), Paging { page: 1, size: SKILLS }).await {
         Ok(page) => {
@@ -436,6 +436,6 @@ pub(crate) async fn card(server: &Arc<Server>, head: &request::Parts, log: &mut 
 }
 
 /// The JSON-RPC address in cards: the one that the market does not share.
-pub(super) fn endpoint(server: &Server, head: &request::Parts) -> String {
+pub(super) fn endpoint(server: &GatewayVersion, head: &request::Parts) -> String {
     format!("{}/uumit/a2a", server.cards.base_url(&server.settings, head))
 }

@@ -26,12 +26,12 @@ use url::{Host, Url};
 use crate::ShopEndpoint;
 use crate::oauth::{Oauth, covers, endpoints};
 use crate::{ShopService, StoreAgentSettings};
-use gateway::front::{
-    A2A_VERSION, CallContext, Done, EffectiveCall, Gate, RequestLog, into_body, rest, sign, stream, terms,
+use gateway::fronts::{
+    A2A_VERSION, CallContext, CallResult, EffectiveCall, Gate, RequestLog, into_body, rest, sign, stream, terms,
 };
-use gateway::mount::Mounted;
-use gateway::settings::{self, Door, Settings};
-use gateway::{Server, callers, intake};
+use gateway::mounts::MountedAgent;
+use gateway::settings::{self, AuthMode, Settings};
+use gateway::{GatewayVersion, auth, intake};
 use web::body::{Response, ResponseBody};
 use web::credentials::bearer;
 use web::response::{json, not_allowed};
@@ -46,7 +46,7 @@ pub fn check(aly: &StoreAgentSettings, settings: &Settings) -> Result<(), settin
 
 /// Answers a request at `/api/a2a` or below it.
 pub(crate) async fn answer(
-    server: &Arc<Server>,
+    server: &Arc<GatewayVersion>,
     below: &str,
     head: &request::Parts,
     body: Incoming,
@@ -81,7 +81,7 @@ pub(crate) async fn answer(
 
 /// Answers a request whose body was refused before it was read.
 pub(crate) fn answer_unread(
-    server: &Arc<Server>,
+    server: &Arc<GatewayVersion>,
     below: &str,
     head: &request::Parts,
     fault: &Fault,
@@ -99,10 +99,10 @@ pub(crate) fn answer_unread(
 
 /// A request to the store agent, with the parts of the server that handle it.
 struct StoreAgentRequest<'a> {
-    server: &'a Arc<Server>,
+    server: &'a Arc<GatewayVersion>,
     aly: &'a StoreAgentSettings,
     oauth: &'a Oauth,
-    mounted: &'a Mounted,
+    mounted: &'a MountedAgent,
     head: &'a request::Parts,
 }
 
@@ -115,7 +115,7 @@ pub(crate) enum PresentedCredential {
 }
 
 impl<'a> StoreAgentRequest<'a> {
-    fn open(server: &'a Arc<Server>, head: &'a request::Parts) -> Option<StoreAgentRequest<'a>> {
+    fn open(server: &'a Arc<GatewayVersion>, head: &'a request::Parts) -> Option<StoreAgentRequest<'a>> {
         let service = ShopService::of(server)?;
         let (aly, oauth) = (&service.settings, service.oauth());
         let mounted = server.mounts.agent(&aly.agent)?;
@@ -173,7 +173,7 @@ impl<'a> StoreAgentRequest<'a> {
         let effective = EffectiveCall::of(decoded, &self.head.headers)?;
         let (asked, done, tenant) = self.perform(shown, effective, params.as_bytes(), log).await?;
         Ok(match done {
-            Done::Stream(follow) => {
+            CallResult::Stream(follow) => {
                 let terms = terms(self.server, self.head, &tenant);
                 stream::rpc(self.server.clone(), &WIRE, *follow, terms, request.id.to_owned())
             }
@@ -217,7 +217,7 @@ impl<'a> StoreAgentRequest<'a> {
         let effective = EffectiveCall::of(decoded, &head.headers)?;
         let (asked, done, tenant) = self.perform(shown, effective, &body, log).await?;
         Ok(match done {
-            Done::Stream(follow) => stream::rest(server.clone(), &WIRE, *follow, terms(server, head, &tenant)),
+            CallResult::Stream(follow) => stream::rest(server.clone(), &WIRE, *follow, terms(server, head, &tenant)),
             done => {
                 let mut w = Writer::with_capacity(1_024);
                 asked.write(&mut w, &done);
@@ -264,7 +264,7 @@ impl<'a> StoreAgentRequest<'a> {
         mut effective: EffectiveCall,
         body: &[u8],
         log: &mut RequestLog,
-    ) -> Result<(CallContext<'a>, Done, Arc<str>), Fault> {
+    ) -> Result<(CallContext<'a>, CallResult, Arc<str>), Fault> {
         let caller = match (shown, sent(&mut effective.call)) {
             (PresentedCredential::Caller(caller), Some(send)) => {
                 self.admit(send, Some(&caller)).await?;
@@ -294,7 +294,7 @@ impl<'a> StoreAgentRequest<'a> {
             log.operation = call.name();
             let place = asked.place(&effective)?;
             let done = self.push(&place, call.clone()).await?;
-            return Ok((asked, Done::Push(done, None), place.caller.tenant.clone()));
+            return Ok((asked, CallResult::Push(done, None), place.caller.tenant.clone()));
         }
         let (done, tenant) = asked.perform(effective, body, log).await?;
         Ok((asked, done, tenant))
@@ -421,21 +421,21 @@ pub(crate) async fn admit(
 }
 
 /// Whether every caller must be authenticated.
-pub(crate) fn is_closed(server: &Server, mounted: &Mounted) -> bool {
+pub(crate) fn is_closed(server: &GatewayVersion, mounted: &MountedAgent) -> bool {
     match mounted.door {
-        Door::Required => !server.opens(&mounted.agent),
-        Door::Optional | Door::None => false,
+        AuthMode::Required => !server.opens(&mounted.agent),
+        AuthMode::Optional | AuthMode::None => false,
     }
 }
 
 /// The credential in the headers: of OAuth, or a key of the server.
 pub(crate) async fn identify(
-    server: &Server,
+    server: &GatewayVersion,
     oauth: &Oauth,
     headers: &HeaderMap,
 ) -> Result<PresentedCredential, Fault> {
     let Some(bearer) = bearer(headers) else { return Ok(PresentedCredential::Nothing) };
-    if callers::jwt::is_token(bearer) {
+    if auth::jwt::is_token(bearer) {
         return Ok(PresentedCredential::Session);
     }
     if let Some(caller) = oauth.identify(&server.callers, bearer).await? {
@@ -522,7 +522,7 @@ fn signed(mut response: Response) -> Response {
 }
 
 /// The card of the shop that the request's host belongs to, else the platform's card.
-pub(crate) async fn card(server: &Arc<Server>, head: &request::Parts, log: &mut RequestLog) -> Response {
+pub(crate) async fn card(server: &Arc<GatewayVersion>, head: &request::Parts, log: &mut RequestLog) -> Response {
     (log.operation, log.dialect) = ("card", aly::NAME);
     let Some(request) = StoreAgentRequest::open(server, head) else {
         return rest::nothing_at(head.uri.path(), head, log);
@@ -534,7 +534,11 @@ pub(crate) async fn card(server: &Arc<Server>, head: &request::Parts, log: &mut 
 }
 
 /// The card of the shop that the request's host belongs to; `None` if it is no shop's host. Served at the origin.
-pub(crate) async fn shop_card(server: &Arc<Server>, head: &request::Parts, log: &mut RequestLog) -> Option<Response> {
+pub(crate) async fn shop_card(
+    server: &Arc<GatewayVersion>,
+    head: &request::Parts,
+    log: &mut RequestLog,
+) -> Option<Response> {
     let request = StoreAgentRequest::open(server, head)?;
     match request.shop().await {
         Ok(None) => None,

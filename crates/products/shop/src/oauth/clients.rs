@@ -14,7 +14,7 @@ use super::records::{self, OauthClient};
 use super::{
     ATTEMPTS, Error, Oauth, SECRET, after, constant_time_eq, covers, draw, scopes, secret, secret_hash, too_busy,
 };
-use gateway::callers::Callers;
+use gateway::auth::Callers;
 
 pub(super) const CODE_GRANT: &str = "authorization_code";
 pub(super) const REFRESH_GRANT: &str = "refresh_token";

@@ -20,9 +20,9 @@ use super::grants::{CodeExchange, Consent, IssuedTokens};
 use super::makers::{Maker, subject_of};
 use super::records::OauthClient;
 use super::{ACCESS, Error, Oauth, constant_time_eq, covers, draw, page};
-use gateway::Server;
-use gateway::callers::jwt;
-use gateway::front::RequestLog;
+use gateway::GatewayVersion;
+use gateway::auth::jwt;
+use gateway::fronts::RequestLog;
 use web::body::{Response, ResponseBody};
 use web::credentials::{Authorization, bearer};
 use web::html::{self, Forms};
@@ -48,7 +48,7 @@ pub(crate) enum MetadataDocument {
 
 /// Answers a request below `/oauth`.
 pub(crate) async fn answer(
-    server: &Arc<Server>,
+    server: &Arc<GatewayVersion>,
     oauth: &Oauth,
     below: &str,
     head: &request::Parts,
@@ -88,14 +88,14 @@ pub(crate) async fn answer(
         }
         "/authorize" => return not_allowed("GET, HEAD, POST"),
         "/token" | "/revoke" | "/introspect" | "/register" => return not_allowed("POST"),
-        _ => return gateway::front::rest::nothing_at(head.uri.path(), head, log),
+        _ => return gateway::fronts::rest::nothing_at(head.uri.path(), head, log),
     };
     outcome.unwrap_or_else(|error| request.error_json(&error, log))
 }
 
 /// A metadata document.
 pub(crate) fn document(
-    server: &Server,
+    server: &GatewayVersion,
     which: MetadataDocument,
     head: &request::Parts,
     log: &mut RequestLog,
@@ -151,7 +151,7 @@ pub(crate) fn resource_url(base: &str) -> String {
 }
 
 struct OauthRequest<'a> {
-    server: &'a Arc<Server>,
+    server: &'a Arc<GatewayVersion>,
     oauth: &'a Oauth,
     head: &'a request::Parts,
     base: String,

@@ -17,7 +17,7 @@ use super::{
     ACCESS, ATTEMPTS, CALLER_PREFIX, CODE, Error, Oauth, REFRESH, after, constant_time_eq, draw, hex, scopes, secret,
     secret_hash, too_busy,
 };
-use gateway::callers::Callers;
+use gateway::auth::Callers;
 
 /// Expired records that are removed with every new code or grant: more than one, so that their number falls.
 const MAX_REMOVED: u32 = 4;

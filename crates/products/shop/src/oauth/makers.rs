@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::records::{self, ApiKey, AuthorizationCode, Grant, OauthClient};
 use super::{CALLER_PREFIX, Oauth, constant_time_eq, decode_record, hex, store_fault};
-use gateway::callers::{Callers, Source};
+use gateway::auth::{Callers, KeyOrigin};
 use gateway::links::unhex;
 
 /// Records that a walk over a list reads at a time.
@@ -121,8 +121,8 @@ impl Oauth {
         }
         let Some((caller, source)) = callers.by_secret(secret) else { return Ok(None) };
         let maker = match source {
-            Source::Operator { id, hash } => Maker::Operator { id, hash: hex(&hash) },
-            Source::Config { hash } => {
+            KeyOrigin::Operator { id, hash } => Maker::Operator { id, hash: hex(&hash) },
+            KeyOrigin::Config { hash } => {
                 let tag = self.tag(&hash).await?;
                 Maker::Config { tenant: caller.tenant.clone(), name: caller.name.clone(), tag }
             }

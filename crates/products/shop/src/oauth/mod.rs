@@ -35,7 +35,7 @@ pub use keys::{ApiKeySummary, NewApiKey};
 pub use makers::{ClientSummary, GrantSummary, RevocationCounts};
 pub(crate) use makers::{KeyKind, RevokedKey};
 
-use gateway::callers::{self, Callers};
+use gateway::auth::{self, Callers};
 use gateway::links::Links;
 
 /// Prefix of the names of callers that OAuth identified: the names of other callers never begin with it. Stored.
@@ -212,7 +212,7 @@ fn secret(prefix: &str) -> Result<String, Fault> {
 
 /// The stored form of a secret. The secret has 32 random bytes, so a fast hash is safe.
 fn secret_hash(secret: &str) -> String {
-    hex(&callers::hash(secret))
+    hex(&auth::hash(secret))
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -11,7 +11,7 @@ use url::Url;
 
 use super::error::{Error, ErrorCode};
 use super::routes::{ShopKeyPolicy, ShopRoute};
-use gateway::Server;
+use gateway::GatewayVersion;
 use web::context::{NotAnObject, RequestContext, object_text, read_object};
 use web::headers::{idempotency_key, request_fingerprint};
 
@@ -21,7 +21,7 @@ const MAX_KEY: usize = 255;
 const MAX_PARAM: usize = 500;
 
 pub(super) struct ShopRequest<'a> {
-    server: &'a Arc<Server>,
+    server: &'a Arc<GatewayVersion>,
     pub(super) shop: &'a Shop,
     pub(super) http: RequestContext<'a>,
     pub(super) caller: Option<WorkspaceCaller>,
@@ -33,7 +33,7 @@ pub(super) struct ShopRequest<'a> {
 impl<'a> ShopRequest<'a> {
     /// Reads query, body and idempotency key. The query of `http` is empty before.
     pub(super) fn new(
-        server: &'a Arc<Server>,
+        server: &'a Arc<GatewayVersion>,
         shop: &'a Shop,
         mut http: RequestContext<'a>,
         route: &ShopRoute,
@@ -128,7 +128,7 @@ impl<'a> ShopRequest<'a> {
 }
 
 /// The body as the text of a JSON object; an empty body is an empty object.
-fn read<'a>(server: &Server, head: &request::Parts, body: &'a [u8]) -> Result<&'a str, Error> {
+fn read<'a>(server: &GatewayVersion, head: &request::Parts, body: &'a [u8]) -> Result<&'a str, Error> {
     if body.is_empty() {
         return Ok("{}");
     }

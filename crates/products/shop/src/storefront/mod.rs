@@ -36,8 +36,8 @@ use routes::ShopAudience;
 use crate::ShopService;
 use crate::aly::endpoint::{self as aly, PresentedCredential};
 use crate::oauth::{covers, endpoints};
-use gateway::Server;
-use gateway::front::{RequestLog, rest};
+use gateway::GatewayVersion;
+use gateway::fronts::{RequestLog, rest};
 use web::body::Response;
 use web::context::RequestContext;
 use web::response::{Rejection, private_json};
@@ -62,7 +62,7 @@ impl Reply {
 
 /// Answers a request; `inside` is its path without the mount.
 pub(crate) async fn answer(
-    server: &Arc<Server>,
+    server: &Arc<GatewayVersion>,
     inside: &str,
     head: &request::Parts,
     body: Result<Bytes, Fault>,
@@ -77,12 +77,12 @@ pub(crate) async fn answer(
     }
 }
 
-fn shop_of(server: &Server) -> Option<&Shop> {
+fn shop_of(server: &GatewayVersion) -> Option<&Shop> {
     ShopService::settings(server)?.shop.as_ref()
 }
 
 async fn call(
-    server: &Arc<Server>,
+    server: &Arc<GatewayVersion>,
     shop: &Shop,
     inside: &str,
     head: &request::Parts,
@@ -99,7 +99,7 @@ async fn call(
 
 /// Identifies the caller and applies the rate limits; `None` is a caller without a credential.
 async fn identify_caller(
-    server: &Arc<Server>,
+    server: &Arc<GatewayVersion>,
     audience: ShopAudience,
     head: &request::Parts,
     log: &mut RequestLog,
@@ -142,7 +142,7 @@ async fn identify_caller(
 }
 
 /// Whether the operator requires authentication: then the catalogue is not public, either.
-fn is_closed(server: &Server) -> bool {
+fn is_closed(server: &GatewayVersion) -> bool {
     let agent = ShopService::settings(server).and_then(|aly| server.mounts.agent(&aly.agent));
     agent.is_none_or(|mounted| aly::is_closed(server, mounted))
 }
@@ -159,7 +159,7 @@ fn without_secrets(path: &str) -> Option<String> {
     Some(shown.collect::<Vec<_>>().join("/"))
 }
 
-fn rejection(server: &Server, head: &request::Parts, error: &Error) -> Rejection {
+fn rejection(server: &GatewayVersion, head: &request::Parts, error: &Error) -> Rejection {
     let details: Vec<Value> =
         error.details.iter().map(|(field, says)| json!({ "field": field, "message": says })).collect();
     let body = json!({ "error": { "code": error.code.name, "message": error.message, "details": details } });

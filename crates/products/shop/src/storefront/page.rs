@@ -19,15 +19,15 @@ use shop_rules::{
 
 use super::error::{Error, ErrorCode};
 use super::shop_of;
-use gateway::Server;
-use gateway::front::{RequestLog, rest};
+use gateway::GatewayVersion;
+use gateway::fronts::{RequestLog, rest};
 use web::body::{Response, ResponseBody};
 use web::html::{self, Forms, escaped};
 use web::response::not_allowed;
 
 /// Answers a request; `id` is the path after `/checkout/`.
 pub(crate) async fn answer(
-    server: &Arc<Server>,
+    server: &Arc<GatewayVersion>,
     id: &str,
     head: &request::Parts,
     body: Result<Bytes, Fault>,
@@ -48,7 +48,7 @@ pub(crate) async fn answer(
 }
 
 async fn call(
-    server: &Arc<Server>,
+    server: &Arc<GatewayVersion>,
     shop: &Shop,
     id: &str,
     head: &request::Parts,

@@ -12,13 +12,18 @@ use serde_json::Value;
 
 use super::endpoint::{SystemsContext, address, refused, signed};
 use crate::{ExposedSystem, SystemsSettings};
-use gateway::Server;
-use gateway::front::RequestLog;
+use gateway::GatewayVersion;
+use gateway::fronts::RequestLog;
 use web::body::Response;
 use web::response::{json, text};
 
 /// The card of the system in the path, or of the only system.
-pub(crate) fn card(server: &Arc<Server>, named: Option<&str>, head: &request::Parts, log: &mut RequestLog) -> Response {
+pub(crate) fn card(
+    server: &Arc<GatewayVersion>,
+    named: Option<&str>,
+    head: &request::Parts,
+    log: &mut RequestLog,
+) -> Response {
     (log.operation, log.dialect) = ("card", orloj::NAME);
     let Ok(context) = SystemsContext::open(server, named, head, log) else { return no_card() };
     let system = match named {
@@ -35,7 +40,7 @@ pub(crate) fn card(server: &Arc<Server>, named: Option<&str>, head: &request::Pa
 }
 
 /// The cards of all systems that the caller may call, and the agents on other servers.
-pub(crate) async fn registry(server: &Arc<Server>, head: &request::Parts, log: &mut RequestLog) -> Response {
+pub(crate) async fn registry(server: &Arc<GatewayVersion>, head: &request::Parts, log: &mut RequestLog) -> Response {
     (log.operation, log.dialect) = ("card", orloj::NAME);
     let context = match SystemsContext::open(server, None, head, log) {
         Ok(context) => context,
@@ -69,7 +74,12 @@ pub(crate) async fn registry(server: &Arc<Server>, head: &request::Parts, log: &
     response
 }
 
-fn card_of(server: &Arc<Server>, settings: &SystemsSettings, system: &ExposedSystem, head: &request::Parts) -> Value {
+fn card_of(
+    server: &Arc<GatewayVersion>,
+    settings: &SystemsSettings,
+    system: &ExposedSystem,
+    head: &request::Parts,
+) -> Value {
     let mount = if head.uri.path().starts_with("/orloj") { "/orloj" } else { "" };
     let base = format!("{}{mount}", server.cards.base_url(&server.settings, head));
     let profile = server.engine.profile(&system.name);

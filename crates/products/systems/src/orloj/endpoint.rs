@@ -30,12 +30,12 @@ use super::feed::TaskFeed;
 use super::state::SystemsState;
 
 use crate::{ExposedSystem, SystemsService, SystemsSettings};
-use gateway::Server;
-use gateway::callers;
-use gateway::front::rpc::By;
-use gateway::front::{A2A_DIALECT, RequestLog, complete, into_body, rpc, stated_version, terms};
-use gateway::mount::Mounted;
-use gateway::settings::{self, Door, Settings};
+use gateway::GatewayVersion;
+use gateway::auth;
+use gateway::fronts::jsonrpc::RequestOrigin;
+use gateway::fronts::{A2A_DIALECT, RequestLog, complete, into_body, jsonrpc as rpc, stated_version, terms};
+use gateway::mounts::MountedAgent;
+use gateway::settings::{self, AuthMode, Settings};
 use web::body::{Response, ResponseBody};
 use web::client_address::network_of;
 use web::concurrency::{ConcurrencyLimit, ConcurrencyPermit};
@@ -58,8 +58,8 @@ pub(crate) fn check(systems: &SystemsSettings, settings: &Settings) -> Result<()
         }
     }
     for token in &systems.tokens {
-        if callers::is_reserved(&token.name) {
-            return Err(settings::Error(callers::reserved(&token.name)));
+        if auth::is_reserved(&token.name) {
+            return Err(settings::Error(auth::reserved(&token.name)));
         }
         if settings.keys.iter().any(|key| key.secret == token.secret) {
             let message = format!("orloj.tokens: {:?} is a key of auth.keys, too; each needs its own", token.name);
@@ -71,7 +71,7 @@ pub(crate) fn check(systems: &SystemsSettings, settings: &Settings) -> Result<()
 
 /// A request at one of the endpoints; `named` is the system that the path names.
 pub(crate) async fn answer(
-    server: &Arc<Server>,
+    server: &Arc<GatewayVersion>,
     named: Option<&str>,
     head: &request::Parts,
     body: Result<Bytes, Fault>,
@@ -105,7 +105,7 @@ pub(crate) async fn answer(
 
 /// The answer to a parsed request.
 pub(crate) async fn answer_to(
-    server: &Arc<Server>,
+    server: &Arc<GatewayVersion>,
     named: Option<&str>,
     head: &request::Parts,
     request: &jsonrpc::RpcRequest<'_>,
@@ -132,7 +132,7 @@ pub(crate) async fn answer_to(
 }
 
 /// Whether the headers have a token of these endpoints, valid or expired.
-pub(crate) fn is_token(server: &Server, headers: &HeaderMap) -> bool {
+pub(crate) fn is_token(server: &GatewayVersion, headers: &HeaderMap) -> bool {
     SystemsService::of(server).is_some_and(|systems| systems.state.token(headers).is_some())
 }
 
@@ -141,8 +141,8 @@ pub(crate) fn is_token(server: &Server, headers: &HeaderMap) -> bool {
 ///
 /// If the agent would refuse the caller, the request is answered here only if a system has the task.
 pub(crate) async fn owns(
-    server: &Arc<Server>,
-    agent: &Mounted,
+    server: &Arc<GatewayVersion>,
+    agent: &MountedAgent,
     head: &request::Parts,
     request: &jsonrpc::RpcRequest<'_>,
 ) -> bool {
@@ -171,7 +171,7 @@ pub(crate) async fn owns(
 
 /// A method of A2A 1.0: access is checked here, and the gateway's own front answers it.
 async fn answer_v1(
-    server: &Arc<Server>,
+    server: &Arc<GatewayVersion>,
     named: Option<&str>,
     head: &request::Parts,
     request: &jsonrpc::RpcRequest<'_>,
@@ -199,7 +199,7 @@ async fn answer_v1(
     match found.await {
         Ok(mounted) => {
             log.agent = Some(mounted.agent.clone());
-            let by = By::Product(orloj::NAME, caller);
+            let by = RequestOrigin::Product(orloj::NAME, caller);
             Box::pin(rpc::answer_to(server, mounted, head, request, stated_version(head), by, log)).await
         }
         Err(error) => refused(&error, &request.id, log),
@@ -208,7 +208,7 @@ async fn answer_v1(
 
 /// One request to the systems' endpoints, with the settings and the state that apply to it.
 pub(crate) struct SystemsContext<'a> {
-    server: &'a Arc<Server>,
+    server: &'a Arc<GatewayVersion>,
     state: &'a SystemsState,
     pub(crate) settings: &'a SystemsSettings,
     /// The system in the path.
@@ -220,7 +220,7 @@ pub(crate) struct SystemsContext<'a> {
 impl<'a> SystemsContext<'a> {
     /// The context of a request. An error means that the rate limit is exceeded, or that the product is not served.
     pub(crate) fn open(
-        server: &'a Arc<Server>,
+        server: &'a Arc<GatewayVersion>,
         named: Option<&'a str>,
         head: &'a request::Parts,
         log: &RequestLog,
@@ -329,13 +329,13 @@ impl<'a> SystemsContext<'a> {
         self.state.asks_for_tokens(self.server)
     }
 
-    fn mounted(&self, system: &ExposedSystem) -> Result<&'a Mounted, Error> {
+    fn mounted(&self, system: &ExposedSystem) -> Result<&'a MountedAgent, Error> {
         self.server.mounts.agent(&system.name).filter(|mounted| !mounted.retired).ok_or_else(Error::not_enabled)
     }
 
     /// The visibility of a system's tasks.
     pub(crate) fn visibility(&self, system: &ExposedSystem) -> Visibility {
-        self.mounted(system).map_or(Visibility::Owner, Mounted::visibility)
+        self.mounted(system).map_or(Visibility::Owner, MountedAgent::visibility)
     }
 
     /// The scope of a call by an admitted caller, if the policy allows the call.
@@ -353,7 +353,7 @@ impl<'a> SystemsContext<'a> {
             Some(fixed) => fixed,
             None => &caller.tenant,
         };
-        let required = mounted.door == Door::Required && !system.public;
+        let required = mounted.door == AuthMode::Required && !system.public;
         // A public system is also open to callers whose scopes do not name it.
         if !system.public {
             self.server.scopes.check(caller, &mounted.agent, call)?;
@@ -554,7 +554,7 @@ impl<'a> SystemsContext<'a> {
     }
 }
 
-async fn identify(server: &Server, state: &SystemsState, headers: &HeaderMap) -> Result<Arc<Caller>, Fault> {
+async fn identify(server: &GatewayVersion, state: &SystemsState, headers: &HeaderMap) -> Result<Arc<Caller>, Fault> {
     match state.token(headers) {
         Some(known) => known,
         None => server.callers.identify(headers).await,

@@ -11,19 +11,19 @@ use sha2::{Digest, Sha256};
 
 use super::endpoint::{PLAIN, address};
 use crate::ExposedSystem;
-use gateway::Server;
-use gateway::front::load_all;
-use gateway::links::Terms;
+use gateway::GatewayVersion;
+use gateway::fronts::load_all;
+use gateway::links::LinkOptions;
 use web::sse::{EventSource, Flow};
 
 /// The events of a stream: the whole task at each change of its status, until it has ended.
 pub(crate) struct TaskFeed {
     pub(crate) first: Option<Arc<Task>>,
     pub(crate) states: States,
-    pub(crate) server: Arc<Server>,
+    pub(crate) server: Arc<GatewayVersion>,
     pub(crate) system: ExposedSystem,
     /// The form of large files.
-    pub(crate) terms: Terms,
+    pub(crate) terms: LinkOptions,
     /// The hash of the last frame, so that an equal one is not sent.
     pub(crate) last: Option<[u8; 32]>,
 }

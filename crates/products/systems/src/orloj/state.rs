@@ -9,8 +9,8 @@ use http::HeaderMap;
 use model::{Caller, Fault, Kind, Time};
 
 use crate::{SystemsService, SystemsSettings};
-use gateway::settings::Key;
-use gateway::{Server, callers};
+use gateway::settings::KeySettings;
+use gateway::{GatewayVersion, auth};
 use web::concurrency::ConcurrencyLimit;
 use web::credentials::bearer;
 use web::limiter::{Limiter, RateLimit};
@@ -28,15 +28,15 @@ pub(crate) struct SystemsState {
 impl SystemsState {
     /// The state for these settings. Limiters are taken over from `before`.
     pub(crate) fn new(settings: &SystemsSettings, before: Option<&SystemsState>) -> SystemsState {
-        let known = |key: &Key| {
-            let Key { name, tenant, scopes, .. } = key;
+        let known = |key: &KeySettings| {
+            let KeySettings { name, tenant, scopes, .. } = key;
             let caller = Caller {
                 tenant: tenant.clone(),
                 name: name.clone(),
                 authenticated: true,
                 scopes: scopes.as_slice().into(),
             };
-            (callers::hash(&key.secret), (Arc::new(caller), key.expires_at))
+            (auth::hash(&key.secret), (Arc::new(caller), key.expires_at))
         };
         let rate_limit = settings.requests_per_minute.and_then(NonZeroU32::new).map(|per_minute| {
             let used = before.and_then(|before| before.rate_limit.as_ref()).filter(|(known, _)| *known == per_minute);
@@ -58,13 +58,13 @@ impl SystemsState {
     }
 
     /// Whether any credential exists or is required. Without one everything is open, `auth: bearer` or not.
-    pub(crate) fn asks_for_tokens(&self, server: &Server) -> bool {
+    pub(crate) fn asks_for_tokens(&self, server: &GatewayVersion) -> bool {
         server.callers.required() || server.callers.has_any() || self.has_tokens()
     }
 
     /// The caller whose token is in the headers; `None` without a token of these endpoints.
     pub(crate) fn token(&self, headers: &HeaderMap) -> Option<Result<Arc<Caller>, Fault>> {
-        let (caller, end) = self.tokens.get(&callers::hash(bearer(headers)?))?;
+        let (caller, end) = self.tokens.get(&auth::hash(bearer(headers)?))?;
         if end.is_some_and(|end| Time(jiff::Timestamp::now().as_millisecond()) >= end) {
             return Some(Err(Fault::new(Kind::Unauthenticated, "the token has expired; ask for a new one")));
         }
@@ -74,13 +74,13 @@ impl SystemsState {
 
 impl SystemsService {
     /// Checks before the body is read whether these headers admit to any system at all.
-    pub(crate) async fn admits_any(&self, server: &Server, headers: &HeaderMap) -> Result<(), Fault> {
+    pub(crate) async fn admits_any(&self, server: &GatewayVersion, headers: &HeaderMap) -> Result<(), Fault> {
         let caller = match self.state.token(headers) {
             Some(known) => known?,
             None => server.callers.identify(headers).await?,
         };
         let asks = self.state.asks_for_tokens(server);
         let public = || self.settings.systems.iter().any(|system| system.public);
-        if caller.authenticated || !asks || public() { Ok(()) } else { Err(callers::nobody()) }
+        if caller.authenticated || !asks || public() { Ok(()) } else { Err(auth::credential_required()) }
     }
 }

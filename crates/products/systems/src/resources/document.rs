@@ -10,7 +10,7 @@ use super::{
     ANNOTATION_BYTES, API_VERSION, DOCUMENT_BYTES, LABEL_BYTES, LABELS, NAMESPACE, ORIGIN, Origin, Resource,
     ResourceKind, is_name,
 };
-use gateway::mount::RESERVED;
+use gateway::mounts::RESERVED;
 
 /// Orloj's kinds that this server does not have, with the advice for the caller.
 const ELSEWHERE: &[(&str, &str)] = &[

@@ -29,8 +29,8 @@ use crate::orloj::endpoint::{SystemsContext, signed};
 use crate::resources::{
     ChangeOutcome, Resource, ResourceDocument, ResourceKind, ResourceRegistry, ResourceWrite, Selector, document,
 };
-use gateway::front::RequestLog;
-use gateway::{Server, callers};
+use gateway::fronts::RequestLog;
+use gateway::{GatewayVersion, auth};
 use web::body::Response;
 use web::headers::check_media_type;
 use web::response::private_json;
@@ -49,7 +49,7 @@ pub(crate) enum Collection {
 
 /// Answers a request. `rest` is the path below the collection.
 pub(crate) async fn answer(
-    server: &Arc<Server>,
+    server: &Arc<GatewayVersion>,
     collection: Collection,
     rest: &str,
     head: &request::Parts,
@@ -70,7 +70,7 @@ pub(crate) fn turned_away(fault: &Fault, log: &mut RequestLog) -> Response {
 }
 
 async fn call(
-    server: &Arc<Server>,
+    server: &Arc<GatewayVersion>,
     collection: Collection,
     rest: &str,
     head: &request::Parts,
@@ -138,7 +138,7 @@ impl ResourceQuery {
 
 /// One request to the REST endpoints.
 struct ResourcesContext<'a> {
-    server: &'a Arc<Server>,
+    server: &'a Arc<GatewayVersion>,
     systems: SystemsContext<'a>,
     registry: &'a ResourceRegistry,
     caller: Arc<Caller>,
@@ -173,7 +173,7 @@ impl ResourcesContext<'_> {
             ));
         }
         // Without scopes a token of an issuer has all other access, but not this one.
-        if self.caller.scopes.is_empty() && callers::is_token(&self.caller.name) {
+        if self.caller.scopes.is_empty() && auth::is_token(&self.caller.name) {
             return Err(forbidden("admin"));
         }
         self.may(ADMINS, "admin")

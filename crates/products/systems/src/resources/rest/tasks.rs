@@ -20,7 +20,7 @@ use super::{ResourcesContext, watch};
 use crate::ExposedSystem;
 use crate::orloj::endpoint::{MOUNT, NAMES};
 use crate::resources::{ANNOTATION_BYTES, API_VERSION, LABEL_BYTES, Resource, ResourceKind, document};
-use gateway::Server;
+use gateway::GatewayVersion;
 use web::body::{Response, ResponseBody};
 
 /// The metadata members of a message with the data of a run, and with a step of a run. Stored.
@@ -106,7 +106,7 @@ impl RunScopes {
     /// The runs whose status has changed since `since`, newest first, at most `most`.
     pub(super) async fn changed(
         &self,
-        server: &Server,
+        server: &GatewayVersion,
         since: Option<Time>,
         most: usize,
     ) -> Result<Vec<(ExposedSystem, Arc<Task>)>, Fault> {
@@ -116,14 +116,19 @@ impl RunScopes {
     /// The runs in a state, newest first, at most `most`.
     pub(super) async fn in_state(
         &self,
-        server: &Server,
+        server: &GatewayVersion,
         state: Option<State>,
         most: usize,
     ) -> Result<Vec<(ExposedSystem, Arc<Task>)>, Fault> {
         self.gather(server, List { state, ..List::default() }, most).await
     }
 
-    async fn gather(&self, server: &Server, list: List, most: usize) -> Result<Vec<(ExposedSystem, Arc<Task>)>, Fault> {
+    async fn gather(
+        &self,
+        server: &GatewayVersion,
+        list: List,
+        most: usize,
+    ) -> Result<Vec<(ExposedSystem, Arc<Task>)>, Fault> {
         let mut all: Vec<(ExposedSystem, Arc<Task>)> = Vec::new();
         for (system, scope) in &self.0 {
             let mut list = List { page_size: Some(PAGE), ..list.clone() };

@@ -20,7 +20,7 @@ use super::tasks::{self, RunScopes};
 use super::{ResourceQuery, ResourcesContext};
 use crate::resources::ResourceKind;
 use crate::resources::registry::{ResourceEvent, ResourceEventKind, ResourceWatcher};
-use gateway::Server;
+use gateway::GatewayVersion;
 use web::body::Response;
 use web::concurrency::ConcurrencyPermit;
 use web::headers::{has_last_event_id, last_event_id};
@@ -161,7 +161,7 @@ pub(super) async fn runs(context: &ResourcesContext<'_>, runs: RunScopes) -> Res
 }
 
 struct RunFeed {
-    server: Arc<Server>,
+    server: Arc<GatewayVersion>,
     runs: RunScopes,
     filter: WatchFilter,
     /// By run: the length of its log, and its document as it was last sent.

@@ -18,7 +18,7 @@ use subtle::ConstantTimeEq;
 use web::credentials::{self, AuthScheme, Authorization};
 
 use crate::Settings;
-use crate::settings::{self, Key};
+use crate::settings::{self, KeySettings};
 
 /// The fact that marks a fault about a token, for the challenge.
 const INVALID_TOKEN: (&str, &str) = ("error", "invalid_token");
@@ -45,7 +45,7 @@ struct KnownKey {
 }
 
 /// Origin of a key.
-pub enum Source {
+pub enum KeyOrigin {
     Config {
         hash: [u8; 32],
     },
@@ -76,7 +76,7 @@ impl Callers {
             }
         }
         let keys = settings.keys.iter().map(|key| {
-            let Key { name, tenant, scopes, expires_at, .. } = key;
+            let KeySettings { name, tenant, scopes, expires_at, .. } = key;
             let caller = known_caller(tenant, name, scopes);
             let hash = hash(&key.secret);
             (hash, KnownKey { hash, caller, made: None, expires_at: *expires_at })
@@ -159,14 +159,14 @@ impl Callers {
     }
 
     /// The caller whose key has this secret, and the origin of the key.
-    pub fn by_secret(&self, secret: &str) -> Option<(Arc<Caller>, Source)> {
+    pub fn by_secret(&self, secret: &str) -> Option<(Arc<Caller>, KeyOrigin)> {
         let hash = hash(secret);
         if let Some(known) = self.keys.get(&hash) {
-            return Some((known.shown(&hash)?.ok()?, Source::Config { hash }));
+            return Some((known.shown(&hash)?.ok()?, KeyOrigin::Config { hash }));
         }
         let made = self.made.read();
         let known = made.get(&hash)?;
-        let source = Source::Operator { id: known.made.clone()?, hash };
+        let source = KeyOrigin::Operator { id: known.made.clone()?, hash };
         Some((known.shown(&hash)?.ok()?, source))
     }
 
@@ -276,7 +276,7 @@ fn bad_token(message: impl Into<String>) -> Fault {
 }
 
 /// The fault of a caller without a credential where one is required.
-pub fn nobody() -> Fault {
+pub fn credential_required() -> Fault {
     refused("authentication is required: send Authorization: Bearer <key> or X-Api-Key: <key>")
 }
 

@@ -18,17 +18,28 @@ use futures_util::FutureExt;
 use http::header::RETRY_AFTER;
 use model::{EventId, Fault, Seq};
 
-use super::{Follow, load_all, sign};
-use crate::Server;
-use crate::links::Terms;
+use super::{StreamPlan, load_all, sign};
+use crate::GatewayVersion;
+use crate::links::LinkOptions;
 use web::body::Response;
 use web::sse::{EventSource, EventStream, Flow, as_events};
 
-pub fn rpc(server: Arc<Server>, wire: &'static dyn JsonWire, follow: Follow, terms: Terms, id: OwnedId) -> Response {
+pub fn rpc(
+    server: Arc<GatewayVersion>,
+    wire: &'static dyn JsonWire,
+    follow: StreamPlan,
+    terms: LinkOptions,
+    id: OwnedId,
+) -> Response {
     respond(server, wire, follow, terms, Envelope::Rpc(id))
 }
 
-pub fn rest(server: Arc<Server>, wire: &'static dyn JsonWire, follow: Follow, terms: Terms) -> Response {
+pub fn rest(
+    server: Arc<GatewayVersion>,
+    wire: &'static dyn JsonWire,
+    follow: StreamPlan,
+    terms: LinkOptions,
+) -> Response {
     respond(server, wire, follow, terms, Envelope::Bare)
 }
 
@@ -51,20 +62,20 @@ enum Envelope {
 }
 
 struct Feed {
-    server: Arc<Server>,
+    server: Arc<GatewayVersion>,
     wire: &'static dyn JsonWire,
-    follow: Follow,
-    terms: Terms,
+    follow: StreamPlan,
+    terms: LinkOptions,
     envelope: Envelope,
     /// A fault was written: it is the last frame.
     has_failed: bool,
 }
 
 fn respond(
-    server: Arc<Server>,
+    server: Arc<GatewayVersion>,
     wire: &'static dyn JsonWire,
-    follow: Follow,
-    terms: Terms,
+    follow: StreamPlan,
+    terms: LinkOptions,
     envelope: Envelope,
 ) -> Response {
     let heartbeat = Duration::from_millis(server.settings.heartbeat_ms);

@@ -3,15 +3,15 @@
 //!
 //! * `check` decides which configs are accepted; the outbound policy of the crate `web` decides which addresses are
 //!   connected to
-//! * `seal` encrypts configs at rest, `keyfile` reads and writes the server's own keys
-//! * `headers`, `sign` and `jwt` make the headers of a body; `post` is one attempt over the network
+//! * `encrypt` encrypts configs at rest, `keyfile` reads and writes the server's own keys
+//! * `headers`, `sign` and `jwt` make the headers of a body; `send` is one attempt over the network
 
 mod check;
+mod encrypt;
 mod headers;
 mod jwt;
 mod keyfile;
-mod post;
-mod seal;
+mod send;
 mod sign;
 
 use std::sync::Arc;
@@ -28,13 +28,13 @@ use model::ports::webhook::{WebhookDetail, WebhookOutcome, WebhookRequest, Webho
 use model::{Fault, PushConfig, PushSpec, PushState, TaskId};
 use url::Url;
 
+pub use encrypt::Seal;
 pub use jwt::Signer;
 pub use keyfile::KeyFault;
-pub use seal::Seal;
 pub use web::outbound::{AllowedHost, HostResolver, OutboundPolicy, SystemResolver};
 
-use crate::links::{Links, Terms};
-use crate::settings::Files;
+use crate::links::{LinkOptions, Links};
+use crate::settings::FileLinkSettings;
 use headers::DeliveryFacts;
 use web::body::in_json;
 
@@ -59,7 +59,7 @@ pub struct Options {
     /// The wires of products, whose push configs are served, too.
     pub product_wires: Vec<&'static dyn JsonWire>,
     /// The server's public address, and how large files are shown. Without it, files are shown by their bytes.
-    pub files: Option<(String, Files)>,
+    pub files: Option<(String, FileLinkSettings)>,
 }
 
 impl Default for Options {
@@ -77,7 +77,7 @@ impl Default for Options {
 }
 
 /// Delivers webhooks by HTTP.
-pub struct HttpCourier(Arc<SenderState>);
+pub struct HttpWebhookSender(Arc<SenderState>);
 
 struct SenderState {
     store: Arc<dyn Store>,
@@ -85,24 +85,24 @@ struct SenderState {
     signer: Option<Signer>,
     policy: Arc<OutboundPolicy>,
     signing_secret: Option<String>,
-    post: post::TimedPost,
+    post: send::TimedPost,
     product_wires: Vec<&'static dyn JsonWire>,
     links: Links,
-    files: Option<(String, Files)>,
+    files: Option<(String, FileLinkSettings)>,
 }
 
-impl HttpCourier {
+impl HttpWebhookSender {
     /// `store` holds the large content of bodies.
     pub fn new(
         store: Arc<dyn Store>,
         seal: impl Into<Arc<Seal>>,
         signer: Option<Signer>,
         options: Options,
-    ) -> Result<HttpCourier, KeyFault> {
+    ) -> Result<HttpWebhookSender, KeyFault> {
         let Options { policy, connect_ms, timeout_ms, signing_secret, resolver, product_wires, files } = options;
         let policy = Arc::new(policy);
         let (connect, whole) = (Duration::from_millis(connect_ms), Duration::from_millis(timeout_ms));
-        let post = post::TimedPost::new(&policy, &resolver, connect, whole);
+        let post = send::TimedPost::new(&policy, &resolver, connect, whole);
         let post = post.map_err(|error| {
             KeyFault::new(format!(
                 "cannot make an HTTP client for webhooks: {error}; set push.enabled to false to go without"
@@ -110,7 +110,7 @@ impl HttpCourier {
         })?;
         let seal = seal.into();
         let links = Links::new(store.clone(), Some(seal.clone()));
-        Ok(HttpCourier(Arc::new(SenderState {
+        Ok(HttpWebhookSender(Arc::new(SenderState {
             store,
             seal,
             signer,
@@ -142,7 +142,7 @@ impl HttpCourier {
     }
 }
 
-impl WebhookSender for HttpCourier {
+impl WebhookSender for HttpWebhookSender {
     fn check(&self, config: &PushConfig) -> Result<(), Fault> {
         check::check(&self.0.policy, config)
     }
@@ -245,7 +245,7 @@ impl SenderState {
     /// Settled once for both the signature and the body, because an address contains a time.
     async fn settle(&self, letter: &WebhookRequest, body: Encoded) -> Result<Encoded, String> {
         let Some((base, files)) = &self.files else { return Ok(body.settled(|_| None)) };
-        let terms = Terms { base: base.clone(), tenant: letter.tenant.clone(), files: *files };
+        let terms = LinkOptions { base: base.clone(), tenant: letter.tenant.clone(), files: *files };
         self.links.settle(body, &terms).await.map_err(|fault| fault.to_string())
     }
 

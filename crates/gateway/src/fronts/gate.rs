@@ -10,10 +10,10 @@ use http::request;
 use model::{Fault, Kind};
 
 use super::{RequestLog, credential_missing};
-use crate::Server;
-use crate::mount::Mounted;
+use crate::GatewayVersion;
+use crate::mounts::MountedAgent;
 use crate::product::ProductEndpoint;
-use crate::settings::Door;
+use crate::settings::AuthMode;
 use web::credentials::API_KEY;
 
 /// The rule that admits a large body at an address.
@@ -22,7 +22,7 @@ pub enum Gate<'a> {
     /// The caller has been admitted already, or the address has a small limit of its own.
     Open,
     /// An agent's address; at some of them products have callers of their own.
-    Agent(&'a Mounted),
+    Agent(&'a MountedAgent),
     Product(&'a (dyn ProductEndpoint + 'a)),
 }
 
@@ -31,7 +31,7 @@ impl<'a> Gate<'a> {
     /// wrong credential counts against its address as it does there.
     pub(crate) async fn check(
         &self,
-        server: &Arc<Server>,
+        server: &Arc<GatewayVersion>,
         head: &request::Parts,
         log: &RequestLog,
     ) -> Result<(), Fault> {
@@ -45,7 +45,7 @@ impl<'a> Gate<'a> {
         admitted
     }
 
-    async fn admit(&self, server: &Arc<Server>, head: &request::Parts) -> Result<(), Fault> {
+    async fn admit(&self, server: &Arc<GatewayVersion>, head: &request::Parts) -> Result<(), Fault> {
         match self {
             Gate::Open => Ok(()),
             Gate::Agent(mounted) => match at_mount(server, mounted, head).await {
@@ -70,8 +70,8 @@ fn is_shared(head: &request::Parts) -> bool {
 }
 
 /// Whether the headers show a caller that an agent's address admits.
-pub async fn at_mount(server: &Server, mounted: &Mounted, head: &request::Parts) -> Result<(), Fault> {
-    if mounted.door == Door::None {
+pub async fn at_mount(server: &GatewayVersion, mounted: &MountedAgent, head: &request::Parts) -> Result<(), Fault> {
+    if mounted.door == AuthMode::None {
         return Ok(());
     }
     let caller = server.callers.identify(&head.headers).await?;

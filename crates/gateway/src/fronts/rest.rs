@@ -13,17 +13,19 @@ use http::{HeaderValue, Method, StatusCode, request};
 use hyper::body::Incoming;
 use model::{Call, Fault, Kind};
 
-use super::{CallContext, Done, EffectiveCall, Gate, RequestLog, into_body, sign, stated_version, stream, terms, who};
-use crate::Server;
-use crate::mount::Mounted;
-use crate::{callers, intake};
+use super::{
+    CallContext, CallResult, EffectiveCall, Gate, RequestLog, into_body, sign, stated_version, stream, terms, who,
+};
+use crate::GatewayVersion;
+use crate::mounts::MountedAgent;
+use crate::{auth, intake};
 use web::body::{Response, ResponseBody};
 
 const A2A_JSON: &str = "application/a2a+json";
 
 pub(crate) async fn answer(
-    server: &Arc<Server>,
-    mounted: &Mounted,
+    server: &Arc<GatewayVersion>,
+    mounted: &MountedAgent,
     head: &request::Parts,
     below: &str,
     body: Incoming,
@@ -46,8 +48,8 @@ pub(crate) async fn answer(
 
 /// A request before its caller is identified.
 struct RestRequest<'a> {
-    server: &'a Arc<Server>,
-    mounted: &'a Mounted,
+    server: &'a Arc<GatewayVersion>,
+    mounted: &'a MountedAgent,
     head: &'a request::Parts,
     below: &'a str,
     wire: &'static dyn JsonWire,
@@ -88,8 +90,8 @@ async fn call(
     let asked = CallContext { server, mounted, head, caller, wire, rules: wire, threaded: false };
     let (done, tenant) = asked.perform(EffectiveCall::of(decoded, &head.headers)?, &body, log).await?;
     let mut response = match done {
-        Done::Stream(follow) => stream::rest(server.clone(), wire, *follow, terms(server, head, &tenant)),
-        Done::Kept(bytes) => json(head, wire, bytes.into()),
+        CallResult::Stream(follow) => stream::rest(server.clone(), wire, *follow, terms(server, head, &tenant)),
+        CallResult::Encoded(bytes) => json(head, wire, bytes.into()),
         done => {
             let mut w = Writer::with_capacity(1_024);
             asked.write(&mut w, &done);
@@ -102,8 +104,8 @@ async fn call(
 
 /// The extended card at the path of 0.2, by GET.
 pub(crate) async fn old_extended_card(
-    server: &Arc<Server>,
-    mounted: &Mounted,
+    server: &Arc<GatewayVersion>,
+    mounted: &MountedAgent,
     head: &request::Parts,
     log: &mut RequestLog,
 ) -> Response {
@@ -139,7 +141,12 @@ pub fn nothing_at(path: &str, head: &request::Parts, log: &mut RequestLog) -> Re
 }
 
 /// The answer for an unknown path, with the nearest known one.
-pub(crate) fn unknown_address(server: &Server, path: &str, head: &request::Parts, log: &mut RequestLog) -> Response {
+pub(crate) fn unknown_address(
+    server: &GatewayVersion,
+    path: &str,
+    head: &request::Parts,
+    log: &mut RequestLog,
+) -> Response {
     let shown: String = path.chars().take(128).collect();
     let agents = || server.mounts.agents().iter().map(|name| &**name);
     let message = match path.strip_prefix("/a2a/") {
@@ -211,7 +218,7 @@ fn fault(
     sign(&mut response, wire);
     let headers = response.headers_mut();
     if fault.kind == Kind::Unauthenticated {
-        headers.insert(WWW_AUTHENTICATE, callers::challenge(fault));
+        headers.insert(WWW_AUTHENTICATE, auth::challenge(fault));
     }
     if let Some(seconds) = fault.retry_after_s {
         headers.insert(RETRY_AFTER, seconds.into());

@@ -6,14 +6,14 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, StatusCode, request};
 use serde_json::json;
 
-use crate::Server;
+use crate::GatewayVersion;
 use web::body::{Response, ResponseBody};
 use web::response::{json, text};
 
 /// Time limit of the store's answer to a readiness check.
 const READY_WITHIN: Duration = Duration::from_secs(2);
 
-impl Server {
+impl GatewayVersion {
     /// 200 if the server would accept new work.
     pub(crate) async fn ready(&self) -> Response {
         match self.readiness().await {
@@ -62,7 +62,7 @@ impl Server {
                 "default": name == self.mounts.default_agent(),
                 "assistantId": self.mounts.id_of(name).map(|id| id.to_string()),
                 "url": format!("{base}/a2a/{name}"),
-                "card": format!("{base}/a2a/{name}{}", crate::mount::CARD),
+                "card": format!("{base}/a2a/{name}{}", crate::mounts::CARD),
             }))
         });
         json(json!({ "agents": agents.collect::<Vec<_>>() }).to_string())
@@ -79,7 +79,7 @@ impl Server {
 
     pub(crate) fn index(&self, head: &request::Parts) -> Response {
         let base = self.cards.base_url(&self.settings, head);
-        let card = crate::mount::CARD;
+        let card = crate::mounts::CARD;
         text(
             StatusCode::OK,
             format!(

@@ -10,11 +10,16 @@ use web::file_response::{FileFacts, head_only, is_known, unchanged, whole};
 use web::request_log::RequestLog;
 use web::response::text;
 
-use crate::Server;
+use crate::GatewayVersion;
 use crate::links::{self, LinkError};
 
 /// Answers with a large file by its address; `below` is the rest of the path after `/files/`.
-pub(crate) async fn answer(server: &Arc<Server>, below: &str, head: &request::Parts, log: &mut RequestLog) -> Response {
+pub(crate) async fn answer(
+    server: &Arc<GatewayVersion>,
+    below: &str,
+    head: &request::Parts,
+    log: &mut RequestLog,
+) -> Response {
     log.operation = "file";
     let again = "read the task again for a new one";
     let fail = |log: &mut RequestLog, fault: &Fault| {

@@ -1,12 +1,12 @@
 //! The transports. A front reads the envelope, finds the dialect, lets it decode the call, performs the call and writes
-//! the answer in the same dialect: JSON-RPC in [`rpc`], HTTP+JSON in [`rest`], event streams in [`stream`]. Fronts
+//! the answer in the same dialect: JSON-RPC in [`jsonrpc`], HTTP+JSON in [`rest`], event streams in [`stream`]. Fronts
 //! contain no wire formats; they hold a [`JsonWire`]. Workers are no callers; their front is [`worker`].
 
 pub mod effective;
 mod files;
 pub mod gate;
+pub mod jsonrpc;
 pub mod rest;
-pub mod rpc;
 pub mod stream;
 pub(crate) mod worker;
 
@@ -34,10 +34,10 @@ pub use effective::{EffectiveCall, StreamStart};
 pub(crate) use files::answer as file;
 pub use gate::{Gate, at_mount, largest_body};
 
-use crate::links::Terms;
-use crate::mount::Mounted;
-use crate::settings::Door;
-use crate::{Server, callers};
+use crate::links::LinkOptions;
+use crate::mounts::MountedAgent;
+use crate::settings::AuthMode;
+use crate::{GatewayVersion, auth};
 
 pub static A2A_VERSION: HeaderName = HeaderName::from_static("a2a-version");
 static A2A_EXTENSIONS: HeaderName = HeaderName::from_static("a2a-extensions");
@@ -49,21 +49,21 @@ pub static A2A_DIALECT: HeaderName = HeaderName::from_static("x-a2a-dialect");
 const ROOM_AGAIN: Duration = Duration::from_millis(20);
 
 /// The result of a call.
-pub enum Done {
+pub enum CallResult {
     Sent(SendAnswer, TaskView),
     /// A task, and whether the caller named it by its alias.
     Task(Arc<Task>, TaskView, bool),
     /// A settled task in its cached encoding.
-    Kept(Bytes),
+    Encoded(Bytes),
     List(TaskListing, TaskView),
     /// The answer to a push call, and the tenant that the request named.
     Push(PushAnswer, Option<String>),
     Card(Bytes),
-    Stream(Box<Follow>),
+    Stream(Box<StreamPlan>),
 }
 
 /// A stream to be served, and its form.
-pub struct Follow {
+pub struct StreamPlan {
     subscription: Subscription,
     /// The id that the caller uses for the task.
     shown: Option<Arc<str>>,
@@ -71,20 +71,20 @@ pub struct Follow {
     /// Leaves out the initial state of the task, because the caller has it.
     only_later: bool,
     /// The permit for one of the caller's streams, where they are limited.
-    _seat: Option<ConcurrencyPermit>,
+    _permit: Option<ConcurrencyPermit>,
 }
 
 /// Identifies the caller, and checks that it is admitted at this mount and within the limits of calls.
 pub async fn who(
-    server: &Arc<Server>,
-    mounted: &Mounted,
+    server: &Arc<GatewayVersion>,
+    mounted: &MountedAgent,
     head: &request::Parts,
     log: &mut RequestLog,
 ) -> Result<Arc<Caller>, Fault> {
     let throttle = server.throttle.as_ref();
     let caller = match mounted.door {
-        Door::None => server.callers.anonymous().clone(),
-        Door::Required | Door::Optional => match server.callers.identify(&head.headers).await {
+        AuthMode::None => server.callers.anonymous().clone(),
+        AuthMode::Required | AuthMode::Optional => match server.callers.identify(&head.headers).await {
             Ok(caller) => caller,
             Err(fault) => {
                 if let (Some(throttle), Kind::Unauthenticated) = (throttle, fault.kind) {
@@ -105,8 +105,8 @@ pub async fn who(
 }
 
 /// The fault of a caller without a credential at a mount that requires one.
-fn credential_missing(mounted: &Mounted) -> Fault {
-    let fault = callers::nobody();
+fn credential_missing(mounted: &MountedAgent) -> Fault {
+    let fault = auth::credential_required();
     match &mounted.bearer {
         Some(advice) => Fault { message: format!("{}; {advice}", fault.message), ..fault },
         None => fault,
@@ -115,8 +115,8 @@ fn credential_missing(mounted: &Mounted) -> Fault {
 
 /// A call in progress: the agent and mount of its address, its caller, and the dialect of its answer.
 pub struct CallContext<'a> {
-    pub server: &'a Arc<Server>,
-    pub mounted: &'a Mounted,
+    pub server: &'a Arc<GatewayVersion>,
+    pub mounted: &'a MountedAgent,
     pub head: &'a request::Parts,
     pub caller: Arc<Caller>,
     pub wire: &'static dyn JsonWire,
@@ -134,19 +134,19 @@ impl CallContext<'_> {
         effective: EffectiveCall,
         body: &[u8],
         log: &mut RequestLog,
-    ) -> Result<(Done, Arc<str>), Fault> {
+    ) -> Result<(CallResult, Arc<str>), Fault> {
         log.operation = effective.call.name();
         let place = self.place(&effective)?;
-        let (seat, _waiting) = self.seat(&effective.call, log.address)?;
+        let (permit, _waiting) = self.permit(&effective.call, log.address)?;
         let mut done = self.carry_out(&place, effective, body).await?;
-        if let Done::Stream(follow) = &mut done {
-            follow._seat = seat;
+        if let CallResult::Stream(follow) = &mut done {
+            follow._permit = permit;
         }
         Ok((done, place.caller.tenant.clone()))
     }
 
     /// Permits for one of the caller's streams or waiting calls, held while it streams or waits.
-    fn seat(
+    fn permit(
         &self,
         call: &Call,
         address: IpAddr,
@@ -154,12 +154,12 @@ impl CallContext<'_> {
         let throttle = self.server.throttle.as_ref();
         match call {
             Call::Send(send) if send.wait != Wait::Exists => {
-                let seat = throttle.map(|throttle| throttle.waiting(&self.caller, address)).transpose()?.flatten();
-                Ok((seat, Some(GaugeGuard::new(&self.server.metrics.waiting))))
+                let permit = throttle.map(|throttle| throttle.waiting(&self.caller, address)).transpose()?.flatten();
+                Ok((permit, Some(GaugeGuard::new(&self.server.metrics.waiting))))
             }
             Call::Stream(_) | Call::Subscribe(_) => {
-                let seat = throttle.map(|throttle| throttle.stream(&self.caller, address)).transpose()?.flatten();
-                Ok((seat, None))
+                let permit = throttle.map(|throttle| throttle.stream(&self.caller, address)).transpose()?.flatten();
+                Ok((permit, None))
             }
             Call::Send(_) | Call::Get(_) | Call::List(_) | Call::Cancel(_) | Call::Push(_) | Call::ExtendedCard => {
                 Ok((None, None))
@@ -178,7 +178,12 @@ impl CallContext<'_> {
         }
     }
 
-    async fn carry_out(&self, place: &Arc<CallScope>, effective: EffectiveCall, body: &[u8]) -> Result<Done, Fault> {
+    async fn carry_out(
+        &self,
+        place: &Arc<CallScope>,
+        effective: EffectiveCall,
+        body: &[u8],
+    ) -> Result<CallResult, Fault> {
         let engine = &self.server.engine;
         let EffectiveCall { call, tenant, start } = effective;
         // Futures that open a task are large. They are boxed, so that the future of a read stays small.
@@ -193,7 +198,7 @@ impl CallContext<'_> {
                     }
                     answer @ (SendAnswer::Task(_) | SendAnswer::Reply(_)) => answer,
                 };
-                Ok(Done::Sent(answer, view))
+                Ok(CallResult::Sent(answer, view))
             }
             Call::Stream(mut send) => {
                 self.check_send(place, &send).await?;
@@ -205,14 +210,14 @@ impl CallContext<'_> {
             Call::Get(get) => self.get(place, get).await,
             Call::List(list) => {
                 let view = TaskView { history: list.history, artifacts: list.artifacts };
-                Ok(Done::List(engine.list(place, &list).await?, view))
+                Ok(CallResult::List(engine.list(place, &list).await?, view))
             }
             Call::Cancel(cancel) => {
                 let view = self.rules.facts().cancel_view;
                 let id = cancel.task.clone();
                 let task = Box::pin(engine.cancel(place, cancel)).await?;
                 let by_alias = task.alias.as_deref() == Some(&*id);
-                Ok(Done::Task(task, view, by_alias))
+                Ok(CallResult::Task(task, view, by_alias))
             }
             Call::Subscribe(call) => {
                 let event = match start {
@@ -229,12 +234,12 @@ impl CallContext<'_> {
                 let shown = alias.then(|| Arc::from(call.task));
                 Ok(self.follow(subscription, shown, TaskView::WHOLE, event.is_some()))
             }
-            Call::Push(call) => Ok(Done::Push(Box::pin(engine.push(place, call)).await?, tenant)),
-            Call::ExtendedCard => Ok(Done::Card(self.extended_card(place)?)),
+            Call::Push(call) => Ok(CallResult::Push(Box::pin(engine.push(place, call)).await?, tenant)),
+            Call::ExtendedCard => Ok(CallResult::Card(self.extended_card(place)?)),
         }
     }
 
-    async fn get(&self, place: &Arc<CallScope>, get: model::Get) -> Result<Done, Fault> {
+    async fn get(&self, place: &Arc<CallScope>, get: model::Get) -> Result<CallResult, Fault> {
         let engine = &self.server.engine;
         let (slot, view) = (self.wire.slot(false), TaskView::with_history(get.history));
         let forgotten = self.server.cache.forgotten();
@@ -242,12 +247,12 @@ impl CallContext<'_> {
         if let Some(id) = id
             && let Some(bytes) = self.server.cache.get(id, slot, place)
         {
-            return Ok(Done::Kept(bytes));
+            return Ok(CallResult::Encoded(bytes));
         }
         if self.shares_session(&view) {
             let task = engine.get_with_session(place, &get.task, self.answers()).await?;
             let by_alias = task.alias.as_deref() == Some(&*get.task);
-            return Ok(Done::Task(task, view, by_alias));
+            return Ok(CallResult::Task(task, view, by_alias));
         }
         let task = engine.get(place, &get.task).await?;
         if id.is_some() && task.core.is_settled() {
@@ -257,11 +262,11 @@ impl CallContext<'_> {
             // Large content is streamed, not cached.
             if let Some(bytes) = encoded.as_bytes() {
                 self.server.cache.put(&task, slot, bytes, forgotten);
-                return Ok(Done::Kept(bytes.clone()));
+                return Ok(CallResult::Encoded(bytes.clone()));
             }
         }
         let by_alias = task.alias.as_deref() == Some(&*get.task);
-        Ok(Done::Task(task, view, by_alias))
+        Ok(CallResult::Task(task, view, by_alias))
     }
 
     /// Whether an answer contains the history of the whole session.
@@ -273,10 +278,10 @@ impl CallContext<'_> {
         if self.rules.facts().answers_in_history { Answers::InHistory } else { Answers::Apart }
     }
 
-    fn follow(&self, subscription: Subscription, shown: Option<Arc<str>>, view: TaskView, resumed: bool) -> Done {
+    fn follow(&self, subscription: Subscription, shown: Option<Arc<str>>, view: TaskView, resumed: bool) -> CallResult {
         let only_later = resumed && !self.rules.facts().resumes_with_task;
         let shown = if self.threaded { Some(threaded(&subscription.context, subscription.task).into()) } else { shown };
-        Done::Stream(Box::new(Follow { subscription, shown, view, only_later, _seat: None }))
+        CallResult::Stream(Box::new(StreamPlan { subscription, shown, view, only_later, _permit: None }))
     }
 
     /// The id that the caller uses for a task: its alias, if it chose one.
@@ -289,28 +294,30 @@ impl CallContext<'_> {
     }
 
     /// Writes any result but a stream.
-    pub fn write(&self, w: &mut Writer, done: &Done) {
+    pub fn write(&self, w: &mut Writer, done: &CallResult) {
         let wire = self.wire;
         match done {
-            Done::Sent(SendAnswer::Task(task), view) => wire.sent_task(w, task, view, self.shown(task).as_deref()),
-            Done::Sent(SendAnswer::Reply(reply), _) => {
+            CallResult::Sent(SendAnswer::Task(task), view) => {
+                wire.sent_task(w, task, view, self.shown(task).as_deref())
+            }
+            CallResult::Sent(SendAnswer::Reply(reply), _) => {
                 wire.sent_message(w, &reply.message, &Head::new(reply.exchange, None, &reply.context));
             }
-            Done::Task(task, view, by_alias) => {
+            CallResult::Task(task, view, by_alias) => {
                 let shown = self.shown(task).filter(|_| *by_alias || self.threaded);
                 wire.task(w, task, view, shown.as_deref());
             }
-            Done::List(listing, view) => {
+            CallResult::List(listing, view) => {
                 let TaskListing { tasks, next_page_token, page_size, total } = listing;
                 wire.list(w, &Page { tasks, view, next_page_token, page_size: *page_size, total_size: *total });
             }
-            Done::Push(PushAnswer::Config(config), tenant) => wire.push_config(w, config, tenant.as_deref()),
-            Done::Push(PushAnswer::List { configs, next_page_token }, tenant) => {
+            CallResult::Push(PushAnswer::Config(config), tenant) => wire.push_config(w, config, tenant.as_deref()),
+            CallResult::Push(PushAnswer::List { configs, next_page_token }, tenant) => {
                 wire.push_list(w, configs, tenant.as_deref(), next_page_token);
             }
-            Done::Push(PushAnswer::Deleted(task), _) => wire.push_deleted(w, task),
-            Done::Kept(bytes) | Done::Card(bytes) => w.raw(std::str::from_utf8(bytes).unwrap_or("null")),
-            Done::Stream(_) => w.null(),
+            CallResult::Push(PushAnswer::Deleted(task), _) => wire.push_deleted(w, task),
+            CallResult::Encoded(bytes) | CallResult::Card(bytes) => w.raw(std::str::from_utf8(bytes).unwrap_or("null")),
+            CallResult::Stream(_) => w.null(),
         }
     }
 
@@ -375,18 +382,23 @@ impl CallContext<'_> {
     }
 }
 
-impl Server {
+impl GatewayVersion {
     /// Whether a caller without a credential may choose its tenant at a mount. It may not where a credential of any
     /// kind (a key, a token of an issuer, of a workspace or of systems) puts its holder's tasks with this agent into a
     /// tenant.
-    fn lets_choose_tenant(&self, mounted: &Mounted) -> bool {
+    fn lets_choose_tenant(&self, mounted: &MountedAgent) -> bool {
         let of_product = || self.settings.products.iter().any(|product| product.separates_tenants(&mounted.agent));
         !(mounted.tenant.is_some() || self.callers.has_any() || of_product())
     }
 }
 
 /// Fills in the members of a send that come from headers.
-pub fn complete(server: &Server, headers: &HeaderMap, send: &mut model::Send, body: &[u8]) -> Result<(), Fault> {
+pub fn complete(
+    server: &GatewayVersion,
+    headers: &HeaderMap,
+    send: &mut model::Send,
+    body: &[u8],
+) -> Result<(), Fault> {
     send.extensions = extensions(headers);
     send.trace = trace(headers).map(str::to_owned);
     if let Some(key) = idempotency_key(headers) {
@@ -467,14 +479,14 @@ fn extensions(headers: &HeaderMap) -> Vec<String> {
 }
 
 /// How answers to this request show large files.
-pub fn terms(server: &Server, head: &request::Parts, tenant: &Arc<str>) -> Terms {
+pub fn terms(server: &GatewayVersion, head: &request::Parts, tenant: &Arc<str>) -> LinkOptions {
     let base = server.cards.base_url(&server.settings, head);
-    Terms { base, tenant: tenant.clone(), files: server.settings.files }
+    LinkOptions { base, tenant: tenant.clone(), files: server.settings.files }
 }
 
 /// The body of an encoded answer: at once if it is in memory, piece by piece if it refers to large content.
 pub async fn into_body(
-    server: &Arc<Server>,
+    server: &Arc<GatewayVersion>,
     head: &request::Parts,
     tenant: &Arc<str>,
     encoded: Encoded,
@@ -500,7 +512,7 @@ pub async fn into_body(
 }
 
 /// A piece of an answer that has begun: it waits for memory as long as a reader may take to read.
-async fn load_when_there_is_room(server: &Server, tenant: &Arc<str>, segment: Segment) -> Result<Bytes, Fault> {
+async fn load_when_there_is_room(server: &GatewayVersion, tenant: &Arc<str>, segment: Segment) -> Result<Bytes, Fault> {
     let bytes = match &segment {
         Segment::Bytes(bytes) => return counted(&server.answers, bytes.clone()).or(Ok(bytes.clone())),
         // JSON adds a third to its size, or a little more.
@@ -519,7 +531,7 @@ async fn load_when_there_is_room(server: &Server, tenant: &Arc<str>, segment: Se
     Ok(with_room(load(server, tenant, segment).await?, share))
 }
 
-async fn load(server: &Server, tenant: &Arc<str>, segment: Segment) -> Result<Bytes, Fault> {
+async fn load(server: &GatewayVersion, tenant: &Arc<str>, segment: Segment) -> Result<Bytes, Fault> {
     match segment {
         Segment::Bytes(bytes) => Ok(bytes),
         Segment::Blob(blob) => {
@@ -531,7 +543,7 @@ async fn load(server: &Server, tenant: &Arc<str>, segment: Segment) -> Result<By
 }
 
 /// Loads everything into memory, for a frame of a stream.
-pub async fn load_all(server: &Server, terms: &Terms, encoded: Encoded) -> Result<Bytes, Fault> {
+pub async fn load_all(server: &GatewayVersion, terms: &LinkOptions, encoded: Encoded) -> Result<Bytes, Fault> {
     if let Some(bytes) = encoded.as_bytes() {
         return Ok(bytes.clone());
     }

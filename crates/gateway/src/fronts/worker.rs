@@ -24,7 +24,7 @@ use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use super::{Gate, RequestLog};
-use crate::Server;
+use crate::GatewayVersion;
 use crate::intake;
 use crate::settings::{self, Settings};
 use web::body::{Response, ResponseBody};
@@ -102,11 +102,11 @@ fn is_guarded(settings: &Settings) -> bool {
 /// Queues of agents that are no longer served, for as long as they have turns: a turn of a removed agent runs to its
 /// end, so its worker must still be able to report.
 #[derive(Clone, Default)]
-pub(crate) struct Leaving(Arc<Mutex<Vec<RetiredQueue>>>);
+pub(crate) struct RetiredWorkers(Arc<Mutex<Vec<RetiredQueue>>>);
 
 type RetiredQueue = (Arc<str>, Weak<dyn WorkerQueue>);
 
-impl Leaving {
+impl RetiredWorkers {
     fn desk(&self, agent: &str) -> Option<Arc<dyn WorkerQueue>> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // A running turn holds its agent, and the agent holds its queue.
@@ -127,7 +127,7 @@ impl Leaving {
 
 /// An agent that replaces another of its name takes over the leases of its workers. Workers of agents without such a
 /// successor may finish their turns.
-pub(crate) fn adopt(engine: &engine::Engine, agents: &[Arc<dyn Agent>], leaving: &Leaving) {
+pub(crate) fn adopt(engine: &engine::Engine, agents: &[Arc<dyn Agent>], leaving: &RetiredWorkers) {
     let before = engine.agents();
     for agent in agents {
         let (name, Some(desk)) = (&agent.profile().name, agent.desk()) else { continue };
@@ -150,7 +150,7 @@ pub(crate) fn adopt(engine: &engine::Engine, agents: &[Arc<dyn Agent>], leaving:
 }
 
 /// The queue of an agent's workers.
-fn desk(server: &Server, agent: &str) -> Option<Arc<dyn WorkerQueue>> {
+fn desk(server: &GatewayVersion, agent: &str) -> Option<Arc<dyn WorkerQueue>> {
     let guarded = is_guarded(&server.settings);
     // A queue that needed no secret under the old settings may need one under these.
     let leaving = || server.leaving.desk(agent).filter(|desk| !(guarded && desk.is_open()));
@@ -158,7 +158,7 @@ fn desk(server: &Server, agent: &str) -> Option<Arc<dyn WorkerQueue>> {
 }
 
 pub(crate) async fn answer(
-    server: &Arc<Server>,
+    server: &Arc<GatewayVersion>,
     agent: &str,
     below: &str,
     head: &request::Parts,
@@ -181,7 +181,7 @@ pub(crate) async fn answer(
 }
 
 async fn route(
-    server: &Arc<Server>,
+    server: &Arc<GatewayVersion>,
     agent: &str,
     below: &str,
     head: &request::Parts,
@@ -248,7 +248,12 @@ async fn route(
 }
 
 /// A turn, or 204 if none comes.
-async fn lease(server: &Server, desk: &dyn WorkerQueue, worker: &str, wait: Duration) -> Result<Response, Error> {
+async fn lease(
+    server: &GatewayVersion,
+    desk: &dyn WorkerQueue,
+    worker: &str,
+    wait: Duration,
+) -> Result<Response, Error> {
     let until = Instant::now() + wait;
     loop {
         if server.engine.is_draining() {
@@ -268,7 +273,7 @@ async fn lease(server: &Server, desk: &dyn WorkerQueue, worker: &str, wait: Dura
 }
 
 /// Turns as server-sent events, each leased when it is sent.
-fn stream(server: &Arc<Server>, desk: &dyn WorkerQueue, query: Option<&str>) -> Result<Response, Error> {
+fn stream(server: &Arc<GatewayVersion>, desk: &dyn WorkerQueue, query: Option<&str>) -> Result<Response, Error> {
     let value = |name| query.map(|query| query::value(query, name)).transpose().map(Option::flatten);
     let worker = name(value("worker")?.as_deref())?;
     let slots = match value("slots")? {
@@ -285,7 +290,7 @@ fn stream(server: &Arc<Server>, desk: &dyn WorkerQueue, query: Option<&str>) -> 
 
 /// Turns and cancellations for one worker.
 struct NoticeFeed {
-    server: Arc<Server>,
+    server: Arc<GatewayVersion>,
     notices: BoxStream<'static, WorkerNotice>,
 }
 

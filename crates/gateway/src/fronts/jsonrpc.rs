@@ -14,20 +14,20 @@ use http::{StatusCode, request};
 use model::{Call, Caller, Fault, Kind};
 
 use super::{
-    A2A_DIALECT, CallContext, Done, EffectiveCall, RequestLog, into_body, operation, sign, stated_version, status_of,
-    stream, terms, who,
+    A2A_DIALECT, CallContext, CallResult, EffectiveCall, RequestLog, into_body, operation, sign, stated_version,
+    status_of, stream, terms, who,
 };
-use crate::mount::Mounted;
+use crate::mounts::MountedAgent;
 use crate::product::{EndpointRequest, RequestBody, SharedCall, SharedOwner};
-use crate::{Server, callers};
+use crate::{GatewayVersion, auth};
 use web::body::{Response, counted};
 use web::response::json;
 
 /// Answers a request at an agent's address: decides its owner once, and hands it on. A product's front that receives a
 /// request never calls this; for one that is an agent's after all it calls [`answer_to`].
 pub(crate) async fn answer(
-    server: &Arc<Server>,
-    mounted: &Mounted,
+    server: &Arc<GatewayVersion>,
+    mounted: &MountedAgent,
     head: &request::Parts,
     body: Result<Bytes, Fault>,
     log: &mut RequestLog,
@@ -87,14 +87,14 @@ pub(crate) async fn answer(
     let by = match owner {
         SharedOwner::Product(product) => return product.answer(call, log).await,
         SharedOwner::ProductIfUnknown(product) if product.owns(call).await => return product.answer(call, log).await,
-        SharedOwner::FirstGeneration => By::FirstGeneration,
-        SharedOwner::ProductIfUnknown(_) | SharedOwner::Agent => By::Anybody,
+        SharedOwner::FirstGeneration => RequestOrigin::FirstGeneration,
+        SharedOwner::ProductIfUnknown(_) | SharedOwner::Agent => RequestOrigin::Anybody,
     };
     answer_to(server, mounted, head, &request, version, by, log).await
 }
 
 /// Facts about a request for an agent that are known before it is handed on.
-pub enum By {
+pub enum RequestOrigin {
     Anybody,
     /// Its params are of the first generation, even where the method's name is shared with others.
     FirstGeneration,
@@ -106,12 +106,12 @@ pub enum By {
 /// An agent's answer to a request that was read already, in the version it states. The owner of the request is not
 /// decided again.
 pub async fn answer_to(
-    server: &Arc<Server>,
-    mounted: &Mounted,
+    server: &Arc<GatewayVersion>,
+    mounted: &MountedAgent,
     head: &request::Parts,
     request: &jsonrpc::RpcRequest<'_>,
     version: Result<Option<decide::Version>, Fault>,
-    by: By,
+    by: RequestOrigin,
     log: &mut RequestLog,
 ) -> Response {
     let wire = decide::by_version(version.as_ref().ok().copied().flatten());
@@ -132,11 +132,11 @@ pub async fn answer_to(
 
 /// A request in progress. The facts that are known when it fails decide the form of its error.
 struct JsonRpcCall<'a> {
-    server: &'a Arc<Server>,
-    mounted: &'a Mounted,
+    server: &'a Arc<GatewayVersion>,
+    mounted: &'a MountedAgent,
     head: &'a request::Parts,
     request: &'a jsonrpc::RpcRequest<'a>,
-    by: By,
+    by: RequestOrigin,
     wire: &'static dyn JsonWire,
     operation: Operation,
 }
@@ -160,8 +160,8 @@ impl JsonRpcCall<'_> {
             return Err(decide::unsupported("say which version you speak: A2A-Version: 1.0".to_owned()));
         }
         let caller = match &self.by {
-            By::Product(_, caller) => caller.clone(),
-            By::Anybody | By::FirstGeneration => who(server, self.mounted, head, log).await?,
+            RequestOrigin::Product(_, caller) => caller.clone(),
+            RequestOrigin::Anybody | RequestOrigin::FirstGeneration => who(server, self.mounted, head, log).await?,
         };
         let limits = server.engine.limits();
         let mut decoded = self.wire.decode_rpc(&request.method, request.params, limits)?;
@@ -188,10 +188,10 @@ impl JsonRpcCall<'_> {
         let params = request.params.map_or("", |params| params.get());
         let (done, tenant) = asked.perform(EffectiveCall::of(decoded, &head.headers)?, params.as_bytes(), log).await?;
         let mut response = match done {
-            Done::Stream(follow) => {
+            CallResult::Stream(follow) => {
                 stream::rpc(server.clone(), wire, *follow, terms(server, head, &tenant), request.id.to_owned())
             }
-            Done::Kept(bytes) => {
+            CallResult::Encoded(bytes) => {
                 let mut out = Vec::with_capacity(bytes.len() + request.id.text().len() + 40);
                 jsonrpc::write_result_head(&mut out, &request.id);
                 out.extend_from_slice(&bytes);
@@ -213,8 +213,8 @@ impl JsonRpcCall<'_> {
     fn decide(&mut self, version: Option<(u32, u32)>) -> Result<Decided, Fault> {
         let named = self.head.headers.get(&A2A_DIALECT).map(|name| name.to_str().unwrap_or_default());
         let heeded = match &self.by {
-            By::Product(product, _) => Some(*product),
-            By::Anybody | By::FirstGeneration => None,
+            RequestOrigin::Product(product, _) => Some(*product),
+            RequestOrigin::Anybody | RequestOrigin::FirstGeneration => None,
         };
         if let Some(name) = named.filter(|name| Some(*name) != heeded) {
             let known = dialects::WIRES.iter().copied().find(|wire| wire.name() == name);
@@ -224,7 +224,7 @@ impl JsonRpcCall<'_> {
             });
         }
         match decide::decide(&self.request.method, version) {
-            Ok(Decided::Opener) if matches!(self.by, By::FirstGeneration) => {
+            Ok(Decided::Opener) if matches!(self.by, RequestOrigin::FirstGeneration) => {
                 Ok(Decided::Wire(decide::by_opener(Some(dialects::a2a_v0_1::NAME))))
             }
             Ok(decided) => Ok(decided),
@@ -269,7 +269,7 @@ pub fn refuse(
         *response.status_mut() = status;
     }
     if fault.kind == Kind::Unauthenticated {
-        response.headers_mut().insert(WWW_AUTHENTICATE, callers::challenge(fault));
+        response.headers_mut().insert(WWW_AUTHENTICATE, auth::challenge(fault));
     }
     if let Some(seconds) = fault.retry_after_s {
         response.headers_mut().insert(RETRY_AFTER, seconds.into());

@@ -15,34 +15,38 @@ use tokio::sync::Notify;
 use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
 
-use crate::front::worker;
-use crate::{Server, Settings, admin, settings, throttle};
+use crate::fronts::worker;
+use crate::{GatewayVersion, Settings, admin, limits, settings};
 
 /// Pause before keys that could not be read are read again.
 const KEYS_AGAIN: Duration = Duration::from_secs(1);
 
-pub struct Serving {
-    now: ArcSwap<Server>,
+pub struct CurrentGateway {
+    now: ArcSwap<GatewayVersion>,
     /// Held during a change: there is one at a time.
     changing: Mutex<()>,
 }
 
-impl Serving {
-    pub fn new(first: Arc<Server>) -> Arc<Serving> {
-        Arc::new(Serving { now: ArcSwap::new(first), changing: Mutex::default() })
+impl CurrentGateway {
+    pub fn new(first: Arc<GatewayVersion>) -> Arc<CurrentGateway> {
+        Arc::new(CurrentGateway { now: ArcSwap::new(first), changing: Mutex::default() })
     }
 
-    pub fn now(&self) -> Arc<Server> {
+    pub fn now(&self) -> Arc<GatewayVersion> {
         self.now.load_full()
     }
 
     /// Replaces settings and agents in one step: a request has either the old ones or the new. Settings that cannot be
     /// used are refused, and nothing changes. `settings` names the agents; its values that cannot change at run time
     /// (address, TLS, connections, cache, delivery keys) are ignored.
-    pub fn change(&self, settings: Settings, agents: Vec<Arc<dyn Agent>>) -> Result<Arc<Server>, settings::Error> {
+    pub fn change(
+        &self,
+        settings: Settings,
+        agents: Vec<Arc<dyn Agent>>,
+    ) -> Result<Arc<GatewayVersion>, settings::Error> {
         let _one = self.changing.lock();
         let before = self.now();
-        let next = Arc::new(before.next(settings)?);
+        let next = Arc::new(before.with_settings(settings)?);
         worker::check(&agents, &next.settings)?;
         worker::adopt(&before.engine, &agents, &before.leaving);
         // While both sets are registered, a request of either version finds its agents; a new agent replaces an old one
@@ -59,14 +63,14 @@ impl Serving {
 
     /// Periodic work until `shutdown`: fetches keys of issuers ahead, removes unused limiter entries, writes the day's
     /// counts, and reads a new certificate (at once when `reload` is notified).
-    pub async fn keep_house(self: Arc<Self>, shutdown: CancellationToken, reload: Arc<Notify>) {
+    pub async fn housekeeping(self: Arc<Self>, shutdown: CancellationToken, reload: Arc<Notify>) {
         let first = self.now();
         let tls = async {
             if let Some(tls) = first.tls.clone() {
                 tls.watch(shutdown.clone(), &reload).await;
             }
         };
-        let limits = throttle::keep(|| self.now(), shutdown.clone());
+        let limits = limits::keep(|| self.now(), shutdown.clone());
         tokio::join!(first.callers.warm_up(), limits, tls, self.follow(&shutdown));
     }
 
@@ -95,7 +99,7 @@ impl Serving {
 }
 
 /// Loads every key from the store. Returns whether it could be read.
-async fn take_keys(server: &Server) -> bool {
+async fn take_keys(server: &GatewayVersion) -> bool {
     match admin::load_keys(&server.engine, &server.callers).await {
         Ok(()) => true,
         Err(fault) => {

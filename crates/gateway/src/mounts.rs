@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::Settings;
 use crate::product::{ProductEndpoint, ProductRoute, ProductService, SendGuard, SharedAddress};
-use crate::settings::{self, Door, Mount};
+use crate::settings::{self, AuthMode, MountSettings};
 
 /// Names an agent cannot have: they are routes.
 pub const RESERVED: [&str; 3] = ["tasks", "v1", "extendedAgentCard"];
@@ -20,8 +20,8 @@ pub const OLD_CARD: &str = "/.well-known/agent.json";
 /// Path of the extended card for 0.2.
 const OLD_EXTENDED_CARD: &str = "/agent/authenticatedExtendedCard";
 
-pub struct Mounts {
-    agents: HashMap<Arc<str>, Mounted>,
+pub struct MountTable {
+    agents: HashMap<Arc<str>, MountedAgent>,
     order: Vec<Arc<str>>,
     default: Arc<str>,
     /// In the order in which they are offered an address.
@@ -30,12 +30,12 @@ pub struct Mounts {
 }
 
 /// An agent at its path.
-pub struct Mounted {
+pub struct MountedAgent {
     pub agent: Arc<str>,
-    pub door: Door,
+    pub door: AuthMode,
     /// Set where a product requires a credential for the agent at every address as soon as any credential exists
-    /// ([`crate::Server::requires`]), and `mounts` has no rule for it. The text names the address that accepts the
-    /// product's credentials.
+    /// ([`crate::GatewayVersion::requires`]), and `mounts` has no rule for it. The text names the address that accepts
+    /// the product's credentials.
     pub bearer: Option<String>,
     /// No longer served: only its tasks can be read.
     pub retired: bool,
@@ -50,14 +50,14 @@ pub struct Mounted {
     anonymous: Vec<Arc<CallScope>>,
 }
 
-impl Mounted {
-    fn new(agent: &Arc<str>, settings: &Settings) -> Mounted {
+impl MountedAgent {
+    fn new(agent: &Arc<str>, settings: &Settings) -> MountedAgent {
         let own = settings.mounts.iter().find(|(name, _)| name == agent).map(|(_, own)| own.clone());
-        let Mount { visibility, tenant, parties, door } = own.unwrap_or_default();
-        let usual = if settings.auth_required { Door::Required } else { Door::Optional };
+        let MountSettings { visibility, tenant, parties, door } = own.unwrap_or_default();
+        let usual = if settings.auth_required { AuthMode::Required } else { AuthMode::Optional };
         let of_product = || settings.products.iter().find_map(|product| product.requires_credential(agent));
         let bearer = if door.is_none() { of_product() } else { None };
-        let mut mounted = Mounted {
+        let mut mounted = MountedAgent {
             agent: agent.clone(),
             bearer,
             door: door.unwrap_or(usual),
@@ -108,7 +108,7 @@ impl Mounted {
 }
 
 /// The endpoint that a path leads to.
-pub enum Target<'a> {
+pub enum RouteTarget<'a> {
     Health,
     Ready,
     Metrics,
@@ -116,13 +116,13 @@ pub enum Target<'a> {
     Index,
     /// The public keys for tokens on deliveries.
     Jwks,
-    Card(&'a Mounted),
+    Card(&'a MountedAgent),
     /// The extended card, at the path of 0.2.
-    OldExtendedCard(&'a Mounted),
+    OldExtendedCard(&'a MountedAgent),
     /// JSON-RPC by POST.
-    Rpc(&'a Mounted),
+    Rpc(&'a MountedAgent),
     /// HTTP+JSON: the rest of the path after the agent's base, with its leading slash.
-    Rest(&'a Mounted, &'a str),
+    Rest(&'a MountedAgent, &'a str),
     /// An address of a product.
     Product(Box<dyn ProductEndpoint + 'a>),
     /// A file by its address: the rest of the path after `/files/`.
@@ -132,8 +132,8 @@ pub enum Target<'a> {
     Unknown,
 }
 
-impl Mounts {
-    pub(crate) fn new(settings: &Settings) -> Result<Mounts, settings::Error> {
+impl MountTable {
+    pub(crate) fn new(settings: &Settings) -> Result<MountTable, settings::Error> {
         let (agents, default) = (&settings.agents, &settings.default_agent);
         let refuse = |text: String| Err(settings::Error(text));
         for (name, own) in &settings.mounts {
@@ -145,7 +145,7 @@ impl Mounts {
                 return refuse(format!("mounts: {name:?} has parties; set its visibility to parties, too"));
             }
         }
-        let mut mounted: HashMap<Arc<str>, Mounted> = HashMap::new();
+        let mut mounted: HashMap<Arc<str>, MountedAgent> = HashMap::new();
         for agent in agents.iter().chain(&settings.retired) {
             if agent.is_empty() || RESERVED.contains(&&**agent) || agent.contains([':', '.', '/', '?', '#', '%', ' ']) {
                 let reserved = RESERVED.join(", ");
@@ -153,7 +153,7 @@ impl Mounts {
                     "an agent cannot be named {agent:?}: names are path segments without ':' or '.', and {reserved} are routes"
                 ));
             }
-            if mounted.insert(agent.clone(), Mounted::new(agent, settings)).is_some() {
+            if mounted.insert(agent.clone(), MountedAgent::new(agent, settings)).is_some() {
                 return refuse(format!("two agents are named {agent:?}; give one another name"));
             }
         }
@@ -169,7 +169,7 @@ impl Mounts {
             }
         }
         let (order, default) = (agents.to_vec(), default.clone());
-        Ok(Mounts { agents: mounted, order, default, products, ids })
+        Ok(MountTable { agents: mounted, order, default, products, ids })
     }
 
     pub(crate) fn default_agent(&self) -> &Arc<str> {
@@ -191,7 +191,7 @@ impl Mounts {
     }
 
     /// The agent with this id.
-    pub fn agent_by_id(&self, id: Uuid) -> Option<&Mounted> {
+    pub fn agent_by_id(&self, id: Uuid) -> Option<&MountedAgent> {
         self.ids.get(&id).and_then(|agent| self.agents.get(agent))
     }
 
@@ -204,7 +204,7 @@ impl Mounts {
     }
 
     /// An agent by its name, also one that is no longer served.
-    pub fn agent(&self, name: &str) -> Option<&Mounted> {
+    pub fn agent(&self, name: &str) -> Option<&MountedAgent> {
         self.agents.get(name)
     }
 
@@ -212,47 +212,47 @@ impl Mounts {
         &self.order
     }
 
-    pub(crate) fn resolve<'a>(&'a self, path: &'a str, post: bool) -> Target<'a> {
-        let Some(default) = self.agents.get(&self.default) else { return Target::Unknown };
+    pub(crate) fn resolve<'a>(&'a self, path: &'a str, post: bool) -> RouteTarget<'a> {
+        let Some(default) = self.agents.get(&self.default) else { return RouteTarget::Unknown };
         match path {
-            "/" if post => return Target::Rpc(default),
-            "/" => return Target::Index,
-            "/a2a" | "/a2a/" => return Target::Rpc(default),
-            "/healthz" => return Target::Health,
-            "/readyz" => return Target::Ready,
-            "/metrics" => return Target::Metrics,
-            "/agents" => return Target::Agents,
-            "/.well-known/jwks.json" => return Target::Jwks,
-            CARD | OLD_CARD => return Target::Card(default),
-            OLD_EXTENDED_CARD => return Target::OldExtendedCard(default),
+            "/" if post => return RouteTarget::Rpc(default),
+            "/" => return RouteTarget::Index,
+            "/a2a" | "/a2a/" => return RouteTarget::Rpc(default),
+            "/healthz" => return RouteTarget::Health,
+            "/readyz" => return RouteTarget::Ready,
+            "/metrics" => return RouteTarget::Metrics,
+            "/agents" => return RouteTarget::Agents,
+            "/.well-known/jwks.json" => return RouteTarget::Jwks,
+            CARD | OLD_CARD => return RouteTarget::Card(default),
+            OLD_EXTENDED_CARD => return RouteTarget::OldExtendedCard(default),
             _ => {}
         }
         for product in &self.products {
             match product.route(path) {
-                ProductRoute::Found(endpoint) => return Target::Product(endpoint),
-                ProductRoute::Nothing => return Target::Unknown,
+                ProductRoute::Found(endpoint) => return RouteTarget::Product(endpoint),
+                ProductRoute::Nothing => return RouteTarget::Unknown,
                 ProductRoute::NotMine => {}
             }
         }
         if let Some(file) = path.strip_prefix("/files/") {
-            return Target::File(file);
+            return RouteTarget::File(file);
         }
         if let Some(below) = path.strip_prefix("/workers/") {
             let (name, rest) = below.split_at(below.find('/').unwrap_or(below.len()));
-            return Target::Workers(name, rest);
+            return RouteTarget::Workers(name, rest);
         }
         let Some(below) = path.strip_prefix("/a2a/") else {
             // The root has only the default agent's own routes: a tenant segment needs the agent before it. Request
             // targets without a path, such as `CONNECT host:port` and `OPTIONS *`, are no address here.
             let route = path.strip_prefix('/').is_some_and(is_route);
-            return if route { Target::Rest(default, path) } else { Target::Unknown };
+            return if route { RouteTarget::Rest(default, path) } else { RouteTarget::Unknown };
         };
         let (name, rest) = match below.find('/') {
             Some(at) => below.split_at(at),
             None => (below, ""),
         };
         if is_route(below) {
-            return Target::Rest(default, &path["/a2a".len()..]);
+            return RouteTarget::Rest(default, &path["/a2a".len()..]);
         }
         let named = self.agents.get(name).or_else(|| self.agent_by_id(name.parse().ok()?));
         let Some(mounted) = named else {
@@ -263,15 +263,15 @@ impl Mounts {
                 && alone
                 && let Some(endpoint) = self.products.iter().find_map(|product| product.unknown_agent(name))
             {
-                return Target::Product(endpoint);
+                return RouteTarget::Product(endpoint);
             }
-            return if beside { Target::OldExtendedCard(default) } else { Target::Unknown };
+            return if beside { RouteTarget::OldExtendedCard(default) } else { RouteTarget::Unknown };
         };
         match rest {
-            "" | "/" => Target::Rpc(mounted),
-            CARD | OLD_CARD => Target::Card(mounted),
-            OLD_EXTENDED_CARD => Target::OldExtendedCard(mounted),
-            rest => Target::Rest(mounted, rest),
+            "" | "/" => RouteTarget::Rpc(mounted),
+            CARD | OLD_CARD => RouteTarget::Card(mounted),
+            OLD_EXTENDED_CARD => RouteTarget::OldExtendedCard(mounted),
+            rest => RouteTarget::Rest(mounted, rest),
         }
     }
 }
@@ -292,29 +292,29 @@ mod tests {
     use web::body::Response;
 
     use super::*;
-    use crate::Server;
+    use crate::GatewayVersion;
     use crate::product::{Accepts, EndpointRequest};
 
-    fn mounts() -> Mounts {
-        Mounts::new(&Settings::test(&["echo", "scripted"])).unwrap()
+    fn mounts() -> MountTable {
+        MountTable::new(&Settings::test(&["echo", "scripted"])).unwrap()
     }
 
-    fn name(target: Target<'_>) -> String {
+    fn name(target: RouteTarget<'_>) -> String {
         match target {
-            Target::Rpc(m) => format!("rpc {}", m.agent),
-            Target::Rest(m, path) => format!("rest {} {path}", m.agent),
-            Target::Card(m) => format!("card {}", m.agent),
-            Target::OldExtendedCard(m) => format!("extended {}", m.agent),
-            Target::Health => "health".into(),
-            Target::Ready => "ready".into(),
-            Target::Metrics => "metrics".into(),
-            Target::Agents => "agents".into(),
-            Target::Index => "index".into(),
-            Target::Jwks => "jwks".into(),
-            Target::Product(_) => "product".into(),
-            Target::File(file) => format!("file {file}"),
-            Target::Workers(name, path) => format!("workers {name} {path}"),
-            Target::Unknown => "unknown".into(),
+            RouteTarget::Rpc(m) => format!("rpc {}", m.agent),
+            RouteTarget::Rest(m, path) => format!("rest {} {path}", m.agent),
+            RouteTarget::Card(m) => format!("card {}", m.agent),
+            RouteTarget::OldExtendedCard(m) => format!("extended {}", m.agent),
+            RouteTarget::Health => "health".into(),
+            RouteTarget::Ready => "ready".into(),
+            RouteTarget::Metrics => "metrics".into(),
+            RouteTarget::Agents => "agents".into(),
+            RouteTarget::Index => "index".into(),
+            RouteTarget::Jwks => "jwks".into(),
+            RouteTarget::Product(_) => "product".into(),
+            RouteTarget::File(file) => format!("file {file}"),
+            RouteTarget::Workers(name, path) => format!("workers {name} {path}"),
+            RouteTarget::Unknown => "unknown".into(),
         }
     }
 
@@ -382,7 +382,7 @@ mod tests {
     struct FakeEndpoint;
 
     impl ProductEndpoint for FakeEndpoint {
-        fn accepts(&self, _server: &Server) -> Accepts {
+        fn accepts(&self, _server: &GatewayVersion) -> Accepts {
             Accepts::Get
         }
 
@@ -398,7 +398,7 @@ mod tests {
         settings.agent_ids = vec![(known.parse().unwrap(), "echo".into())];
         for served in [true, false] {
             settings.products = if served { vec![Arc::new(Fake)] } else { Vec::new() };
-            let mounted = Mounts::new(&settings).unwrap();
+            let mounted = MountTable::new(&settings).unwrap();
             for (id, end, post, expected) in [
                 (known, "", true, "rpc echo".to_owned()),
                 (known, "/", true, "rpc echo".to_owned()),
@@ -418,7 +418,8 @@ mod tests {
 
     #[test]
     fn a_product_has_its_addresses_only_where_it_is_configured_and_leaves_the_others_alone() {
-        let mounted = Mounts::new(&Settings { products: vec![Arc::new(Fake)], ..Settings::test(&["echo"]) }).unwrap();
+        let mounted =
+            MountTable::new(&Settings { products: vec![Arc::new(Fake)], ..Settings::test(&["echo"]) }).unwrap();
         for (path, with, without) in [
             ("/shop/a2a", "product", "unknown"),
             ("/shop/other", "unknown", "unknown"),
@@ -436,9 +437,9 @@ mod tests {
     #[test]
     fn names_that_are_routes_are_refused() {
         for bad in ["tasks", "v1", "extendedAgentCard", "a:b", "a.b", "", "a/b"] {
-            assert!(Mounts::new(&Settings::test(&[bad])).is_err(), "{bad}");
+            assert!(MountTable::new(&Settings::test(&[bad])).is_err(), "{bad}");
         }
-        assert!(Mounts::new(&Settings::test(&["a", "a"])).is_err());
-        assert!(Mounts::new(&Settings { default_agent: "b".into(), ..Settings::test(&["a"]) }).is_err());
+        assert!(MountTable::new(&Settings::test(&["a", "a"])).is_err());
+        assert!(MountTable::new(&Settings { default_agent: "b".into(), ..Settings::test(&["a"]) }).is_err());
     }
 }

@@ -18,7 +18,7 @@ use web::client_address::network_of;
 use web::concurrency::{ConcurrencyLimit, ConcurrencyPermit};
 use web::limiter::{Limiter, RateLimit};
 
-use crate::Server;
+use crate::GatewayVersion;
 use crate::metrics::RateLimited;
 
 /// Time between removals of unused limiter entries.
@@ -74,7 +74,7 @@ impl Throttle {
             Some((rate, known.unwrap_or_else(|| Arc::new(Limiter::new(rate)))))
         };
         let places = |most: Option<u32>, before: Option<&PermitPool>| {
-            most.map(|most| (most, before.map(|(_, seats)| seats.clone()).unwrap_or_default()))
+            most.map(|most| (most, before.map(|(_, permits)| permits.clone()).unwrap_or_default()))
         };
         let daily = |most: u64| match before.and_then(|before| before.daily.as_ref()) {
             Some(quota) => quota.of(most),
@@ -126,23 +126,23 @@ impl Throttle {
 
     /// A permit for one of the caller's streams, given back when it is dropped.
     pub fn stream(&self, caller: &Caller, address: IpAddr) -> Result<Option<ConcurrencyPermit>, Fault> {
-        self.seat(&self.streams, "streams_per_caller", caller, address)
+        self.permit(&self.streams, "streams_per_caller", caller, address)
     }
 
     /// A permit for one of the caller's waiting calls, given back when it is dropped.
     pub fn waiting(&self, caller: &Caller, address: IpAddr) -> Result<Option<ConcurrencyPermit>, Fault> {
-        self.seat(&self.waiting, "waiting_per_caller", caller, address)
+        self.permit(&self.waiting, "waiting_per_caller", caller, address)
     }
 
-    fn seat(
+    fn permit(
         &self,
         places: &Option<PermitPool>,
         limit: &'static str,
         caller: &Caller,
         address: IpAddr,
     ) -> Result<Option<ConcurrencyPermit>, Fault> {
-        let Some((most, seats)) = places else { return Ok(None) };
-        ConcurrencyLimit::take(seats, self.key(caller, address), *most).map(Some).ok_or_else(|| {
+        let Some((most, permits)) = places else { return Ok(None) };
+        ConcurrencyLimit::take(permits, self.key(caller, address), *most).map(Some).ok_or_else(|| {
             self.count(limit);
             let message = match limit {
                 "streams_per_caller" => format!("you have {most} streams open, which is the limit; close one first"),
@@ -190,7 +190,7 @@ impl Throttle {
 
 /// Removes unused entries and writes the day's counts until `shutdown`, and once more then. `now` is the server in
 /// force.
-pub(crate) async fn keep(now: impl Fn() -> Arc<Server>, shutdown: CancellationToken) {
+pub(crate) async fn keep(now: impl Fn() -> Arc<GatewayVersion>, shutdown: CancellationToken) {
     let mut tidy = tokio::time::interval(TIDY_EVERY);
     let mut write = tokio::time::interval(WRITE_EVERY);
     loop {
