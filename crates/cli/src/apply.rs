@@ -18,7 +18,7 @@ use systems::admin::apply_request;
 use systems::resources::ResourceDocument;
 
 use crate::command::{Output, Whereabouts};
-use crate::config::{Found, secret};
+use crate::config::{DataLocation, secret};
 use crate::operate::{ask, print, text};
 
 /// Most files of a folder, and documents of a command.
@@ -60,7 +60,7 @@ pub(crate) fn run(command: &Apply) -> anyhow::Result<()> {
     documents.sort_by_key(|one: &One| one.kind != "Agent");
     let (mut done, mut failed) = (Vec::new(), Vec::new());
     let mut far = command.url.as_deref().map(|url| Far::new(url, command.key.as_deref())).transpose()?;
-    let near = if far.is_none() { Some(Found::at(&command.whereabouts)?) } else { None };
+    let near = if far.is_none() { Some(DataLocation::at(&command.whereabouts)?) } else { None };
     for one in &documents {
         let outcome = match (&mut far, &near) {
             (Some(far), _) => far.apply(one),

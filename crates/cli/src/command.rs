@@ -188,7 +188,7 @@ pub(crate) struct KeysCreate {
     /// Whose tasks its owner sees
     #[arg(long)]
     pub(crate) tenant: String,
-    /// What it is good for, such as tasks:read, tasks:write or push; without any, for everything; may be repeated
+    /// A scope of the key, such as tasks:read, tasks:write or push; without any, it is good for everything; may be repeated
     #[arg(long = "scope", value_name = "SCOPE")]
     pub(crate) scopes: Vec<String>,
     /// How long it is good, such as 30d, 12h or 45m [default: until it is revoked]

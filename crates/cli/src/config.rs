@@ -25,7 +25,7 @@ pub(crate) use gateway::product::config::{nearest, secret, with_nearest};
 use self::mistakes::Mistakes;
 pub(crate) use self::mistakes::{Collected, in_file};
 use crate::command::{self, Whereabouts};
-use crate::guard::{JwtIssuer, Mount, PolicyRule, Rates, Tls, Visibility};
+use crate::guard::{JwtIssuer, Mount, PolicyRule, Rates, Tls, VisibilityConfig};
 use crate::store::Place;
 
 /// The config of `rialto serve`. Everything has a default; a flag wins over the file.
@@ -41,7 +41,7 @@ pub(crate) struct Config {
     pub(crate) data: Option<PathBuf>,
     /// Where tasks are kept: `sqlite` (in the data folder, the default), or a PostgreSQL database that replicas share, as
     /// `postgres://user@host/database`, or `env:NAME` or `file:PATH` where that is.
-    #[schemars(with = "Option<crate::store::Written>")]
+    #[schemars(with = "Option<crate::store::StoreForms>")]
     pub(crate) store: Option<Place>,
     /// Where callers reach the server, for cards; without it, what a trusted proxy or the request's `Host` says.
     pub(crate) public_url: Option<String>,
@@ -70,11 +70,11 @@ pub(crate) struct Config {
     pub(crate) cache_mib: Option<usize>,
     /// Threads that serve requests. Default: half the cores, at least one.
     pub(crate) workers: Option<usize>,
-    pub(crate) auth: Auth,
+    pub(crate) auth: AuthConfig,
     /// Who sees a task: everybody of its tenant (`tenant`, the default), only whoever opened it (`owner`), whoever opened
     /// it and those who take part (`parties`), or those whose credential is bound to the agent by a scope `system:NAME`
     /// (`systems`).
-    pub(crate) visibility: Option<Visibility>,
+    pub(crate) visibility: Option<VisibilityConfig>,
     /// What is special about the mounts of some agents, by the agent's name.
     pub(crate) mounts: BTreeMap<String, Mount>,
     /// What callers may do. Without it, everything; with it, what a rule allows and none denies.
@@ -90,7 +90,7 @@ pub(crate) struct Config {
     /// The market: UUMit's capabilities, purchases and wallets at `/api/v1`, `/uumit` and `/a2a`. `true`, or how it deals.
     /// Default false; the demo has one.
     #[cfg(feature = "market")]
-    #[schemars(with = "Option<market::config::Written>")]
+    #[schemars(with = "Option<market::config::MarketForms>")]
     pub(crate) market: Option<market::config::Switch>,
     /// Orloj's endpoints at `/orloj`, `/v1/agent-systems` and `/a2a`, for systems with `a2a: { enabled: true }`. There if
     /// this section is.
@@ -102,12 +102,12 @@ pub(crate) struct Config {
     pub(crate) files: crate::files_config::Files,
     pub(crate) log: Log,
     pub(crate) timeouts: Timeouts,
-    pub(crate) limits: Limits,
+    pub(crate) limits: LimitsConfig,
     pub(crate) scripted: Scripted,
     /// Webhooks that are told of a task's progress: `on`, `off`, or how they are delivered. Default on.
     #[serde(deserialize_with = "crate::push_config::read")]
     #[schemars(with = "crate::push_config::PushForms")]
-    pub(crate) push: crate::push_config::Push,
+    pub(crate) push: crate::push_config::PushSection,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema, clap::ValueEnum)]
@@ -136,19 +136,21 @@ pub(crate) enum LogFormat {
 /// Who may call.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct Auth {
+#[schemars(rename = "Auth")]
+pub(crate) struct AuthConfig {
     /// Refuse callers without a key or token. Default false on loopback, true on an address that other machines reach; a server
     /// that comes by that default and has no key makes the first one, and shows it once.
     pub(crate) required: Option<bool>,
-    pub(crate) keys: Vec<Key>,
+    pub(crate) keys: Vec<KeyConfig>,
     /// Issuers whose tokens (JWT) are read as `Authorization: Bearer TOKEN`.
     pub(crate) jwt: Vec<JwtIssuer>,
 }
 
-/// A key that callers send as `Authorization: Bearer KEY` or `X-Api-Key: KEY`.
+/// A key that callers send as `Authorization: Bearer KEY` or `X-Api-KeyConfig: KEY`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Key {
+#[schemars(rename = "Key")]
+pub(crate) struct KeyConfig {
     /// What logs call the key's owner.
     pub(crate) name: String,
     /// Whose tasks its owner sees.
@@ -168,7 +170,7 @@ pub(crate) struct Key {
     pub(crate) budget: Option<market::pricing::WrittenBudget>,
 }
 
-impl Key {
+impl KeyConfig {
     /// The budget, for the product that sells.
     pub(crate) fn budget(&self) -> Option<&dyn Any> {
         #[cfg(feature = "market")]
@@ -240,7 +242,8 @@ pub(crate) struct Timeouts {
 /// How much of everything.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct Limits {
+#[schemars(rename = "Limits")]
+pub(crate) struct LimitsConfig {
     /// A request's body, in bytes. Default 10485760.
     pub(crate) body_bytes: Option<usize>,
     /// Nesting of a request's JSON. Default 128.
@@ -355,15 +358,15 @@ pub(crate) fn in_one_line(error: &anyhow::Error) -> String {
 pub(crate) const DATA_HERE: &str = "rialto-data";
 
 /// The data folder and the store that the flags or the config name.
-pub(crate) struct Found {
+pub(crate) struct DataLocation {
     pub(crate) folder: PathBuf,
     pub(crate) store: Place,
     /// The file with the sealing key, if the config names one.
     pub(crate) key_file: Option<PathBuf>,
 }
 
-impl Found {
-    pub(crate) fn at(whereabouts: &Whereabouts) -> anyhow::Result<Found> {
+impl DataLocation {
+    pub(crate) fn at(whereabouts: &Whereabouts) -> anyhow::Result<DataLocation> {
         let config = whereabouts.config.as_deref();
         let (data, store, key_file) = match (&whereabouts.data, &whereabouts.store) {
             // Then an invalid config does not matter.
@@ -378,12 +381,12 @@ impl Found {
         };
         let store = store.unwrap_or_default();
         store.check()?;
-        Ok(Found { folder: data.unwrap_or_else(|| DATA_HERE.into()), store, key_file })
+        Ok(DataLocation { folder: data.unwrap_or_else(|| DATA_HERE.into()), store, key_file })
     }
 
     /// The data in this folder, with defaults.
-    pub(crate) fn folder(folder: &Path) -> Found {
-        Found { folder: folder.to_owned(), store: Place::Sqlite, key_file: None }
+    pub(crate) fn folder(folder: &Path) -> DataLocation {
+        DataLocation { folder: folder.to_owned(), store: Place::Sqlite, key_file: None }
     }
 }
 

@@ -4,7 +4,7 @@ use anyhow::{Context, bail};
 use serde_json::{Map, Value, json};
 
 use crate::command::Demo;
-use crate::config::Found;
+use crate::config::DataLocation;
 use crate::operate::{print, text};
 use gateway::product::demo_file as demo;
 
@@ -60,7 +60,7 @@ const SECTIONS: &[Section] = &[
 ];
 
 pub(crate) fn run(command: &Demo) -> anyhow::Result<()> {
-    let folder = Found::at(&command.whereabouts)?.folder;
+    let folder = DataLocation::at(&command.whereabouts)?.folder;
     let file = folder.join(demo::FILE);
     let bytes = match std::fs::read(&file) {
         Ok(bytes) => bytes,

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use systems::admin;
 
 use crate::command::{Serve, Whereabouts};
-use crate::config::Found;
+use crate::config::DataLocation;
 use crate::operate::{ask_data, ask_running, text};
 use crate::plan::Plan;
 
@@ -53,7 +53,7 @@ pub(crate) fn run(command: &Graph) -> anyhow::Result<()> {
 
 /// The graph from the running server, else from the config; for a task, with the data.
 fn picture(command: &Graph) -> anyhow::Result<Value> {
-    let found = Found::at(&command.whereabouts)?;
+    let found = DataLocation::at(&command.whereabouts)?;
     let request = admin::graph_request(command.system.clone(), command.task.clone())?;
     if let Some(picture) = ask_running(&found, &request)? {
         return Ok(picture);

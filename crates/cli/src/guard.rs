@@ -13,7 +13,7 @@ use gateway::settings::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::config::{Limits, secret};
+use crate::config::{LimitsConfig, secret};
 use crate::plan::Plan;
 
 /// An issuer of tokens. Its keys are one of `secret`, `jwks_url` and `discovery`.
@@ -133,7 +133,8 @@ impl JwtIssuer {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Visibility {
+#[schemars(rename = "Visibility")]
+pub(crate) enum VisibilityConfig {
     #[default]
     Tenant,
     Owner,
@@ -141,13 +142,13 @@ pub(crate) enum Visibility {
     Systems,
 }
 
-impl From<Visibility> for model::Visibility {
-    fn from(visibility: Visibility) -> model::Visibility {
+impl From<VisibilityConfig> for model::Visibility {
+    fn from(visibility: VisibilityConfig) -> model::Visibility {
         match visibility {
-            Visibility::Tenant => model::Visibility::Tenant,
-            Visibility::Owner => model::Visibility::Owner,
-            Visibility::Parties => model::Visibility::Parties,
-            Visibility::Systems => model::Visibility::Systems,
+            VisibilityConfig::Tenant => model::Visibility::Tenant,
+            VisibilityConfig::Owner => model::Visibility::Owner,
+            VisibilityConfig::Parties => model::Visibility::Parties,
+            VisibilityConfig::Systems => model::Visibility::Systems,
         }
     }
 }
@@ -157,7 +158,7 @@ impl From<Visibility> for model::Visibility {
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Mount {
     /// Who sees its tasks. Default: as the whole server has it.
-    pub(crate) visibility: Option<Visibility>,
+    pub(crate) visibility: Option<VisibilityConfig>,
     /// The tenant of all its tasks; to callers of another tenant nothing is there. Default: the caller's own.
     pub(crate) tenant: Option<String>,
     /// Who takes part in every task, by the callers' names; needs the visibility `parties`.
@@ -260,7 +261,7 @@ pub(crate) struct PerMinute {
     pub(crate) burst: Option<NonZeroU32>,
 }
 
-pub(crate) fn throttle(limits: &Limits, data: &Path) -> anyhow::Result<ThrottleLimits> {
+pub(crate) fn throttle(limits: &LimitsConfig, data: &Path) -> anyhow::Result<ThrottleLimits> {
     let rate = |rate: Option<PerMinute>| {
         rate.map(|PerMinute { per_minute, burst }| RateLimit { per_minute, burst: burst.unwrap_or(per_minute) })
     };

@@ -9,7 +9,7 @@ use market::admin::{self, MarketOperation, OpenedKey};
 use serde_json::Value;
 
 use crate::command::{Form, Output, Whereabouts};
-use crate::config::{Config, Found};
+use crate::config::{Config, DataLocation};
 use crate::operate::{ask, print, text};
 use market::config::Switch;
 
@@ -39,7 +39,7 @@ pub(crate) struct Open {
     /// A platform whose keys may act for the user; may be repeated
     #[arg(long = "platform", value_name = "NAME")]
     platforms: Vec<String>,
-    /// What its agents may spend in one purchase without a person's yes, in UT [default: as the config says]
+    /// The most its agents may spend in one purchase without a person's yes, in UT [default: as the config says]
     #[arg(long, value_name = "UT", requires = "daily")]
     per_call: Option<String>,
     /// The same for one day of UTC
@@ -58,7 +58,7 @@ pub(crate) struct Credit {
     user: String,
     /// How much, in UT, such as 100 or 0.5
     amount: String,
-    /// What stands for it outside, such as the number of a payment; booked once [default: one is drawn]
+    /// A name for it outside, such as the number of a payment; booked once [default: one is drawn]
     #[arg(long, value_name = "REF")]
     reference: Option<String>,
     /// Words for the statement
@@ -70,7 +70,7 @@ pub(crate) struct Credit {
 
 #[derive(Args)]
 pub(crate) struct Ledger {
-    /// What this user can spend, and how it came to be
+    /// The user's balance, and how it came to be
     #[arg(long, value_name = "USER", conflicts_with = "account")]
     user: Option<String>,
     /// An account: available:USER, frozen:USER, commission or outside
@@ -122,7 +122,7 @@ impl At {
             },
             None => None,
         };
-        ask(&Found::at(&self.whereabouts)?, admin::request(tenant, wish)?)
+        ask(&DataLocation::at(&self.whereabouts)?, admin::request(tenant, wish)?)
     }
 
     fn print(&self, value: &Value, person: impl FnOnce(&Value) -> String) -> anyhow::Result<()> {

@@ -64,7 +64,7 @@ pub(crate) fn run(command: &Migrate) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn key(push: &crate::push_config::Push, from: &Path) -> String {
+fn key(push: &crate::push_config::PushSection, from: &Path) -> String {
     match &push.key_file {
         Some(file) => format!("push.key_file {}", file.display()),
         None => format!("copy {}/seal.key and name it with push.key_file", from.display()),

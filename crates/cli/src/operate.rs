@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use stores::sqlite;
 
 use crate::command::{Backup, Doctor, Form, Health, Keys, Output, Reload, Restore, Task, TaskList, TaskOne};
-use crate::config::{Config, Found};
+use crate::config::{Config, DataLocation};
 use crate::guard::PolicyRule;
 use crate::products::PRODUCTS;
 use crate::push_config;
@@ -26,7 +26,7 @@ use crate::store::{Choice, Place};
 const DATABASE: &str = "rialto.db";
 
 /// Sends the request to the running server, or executes it on the data.
-pub(crate) fn ask(found: &Found, request: impl Into<AdminRequest>) -> anyhow::Result<Value> {
+pub(crate) fn ask(found: &DataLocation, request: impl Into<AdminRequest>) -> anyhow::Result<Value> {
     let request = request.into();
     match ask_running(found, &request)? {
         Some(answer) => Ok(answer),
@@ -35,7 +35,7 @@ pub(crate) fn ask(found: &Found, request: impl Into<AdminRequest>) -> anyhow::Re
 }
 
 /// Sends the request to the running server, if there is one.
-pub(crate) fn ask_running(found: &Found, request: &AdminRequest) -> anyhow::Result<Option<Value>> {
+pub(crate) fn ask_running(found: &DataLocation, request: &AdminRequest) -> anyhow::Result<Option<Value>> {
     let folder = &found.folder;
     let reached = std::fs::File::open(folder).and_then(|held| UnixStream::connect(admin::socket_in(&held)));
     match reached {
@@ -59,8 +59,12 @@ fn ask_server(mut stream: UnixStream, request: &AdminRequest) -> anyhow::Result<
 
 /// Executes the request on the data. Replicas may serve the database meanwhile; they learn of the change as of each
 /// other's work. `agents` are those that the request refers to; none of them runs.
-pub(crate) fn ask_data(found: &Found, request: AdminRequest, agents: Vec<Arc<dyn Agent>>) -> anyhow::Result<Value> {
-    let Found { folder, store, key_file } = found;
+pub(crate) fn ask_data(
+    found: &DataLocation,
+    request: AdminRequest,
+    agents: Vec<Arc<dyn Agent>>,
+) -> anyhow::Result<Value> {
+    let DataLocation { folder, store, key_file } = found;
     let choice = match store {
         Place::Sqlite => {
             // A key, a user or a shop may be created before the first start; other requests need existing data.
@@ -104,18 +108,18 @@ pub(crate) fn task(command: &Task) -> anyhow::Result<()> {
         Task::List(list) => list_tasks(list),
         Task::Show(one) => show_task(one),
         Task::Cancel(one) => {
-            let done = ask(&Found::at(&one.whereabouts)?, CoreRequest::TaskCancel { id: one.id.clone() })?;
+            let done = ask(&DataLocation::at(&one.whereabouts)?, CoreRequest::TaskCancel { id: one.id.clone() })?;
             print(&one.output, &done, |v| format!("{} is {}", text(&v["id"]), text(&v["state"])))
         }
         Task::Purge(one) => {
-            let done = ask(&Found::at(&one.whereabouts)?, CoreRequest::TaskPurge { id: one.id.clone() })?;
+            let done = ask(&DataLocation::at(&one.whereabouts)?, CoreRequest::TaskPurge { id: one.id.clone() })?;
             print(&one.output, &done, |v| format!("{} is gone", text(&v["purged"])))
         }
     }
 }
 
 fn list_tasks(list: &TaskList) -> anyhow::Result<()> {
-    let found = Found::at(&list.whereabouts)?;
+    let found = DataLocation::at(&list.whereabouts)?;
     let state = list.state.as_deref().map(parse_state).transpose()?.map(State::code);
     let (agent, tenant) = (list.agent.clone(), list.tenant.clone());
     let page = ask(&found, CoreRequest::TaskList { agent, tenant, state, limit: list.limit })?;
@@ -167,7 +171,7 @@ fn parse_state(name: &str) -> anyhow::Result<State> {
 }
 
 fn show_task(one: &TaskOne) -> anyhow::Result<()> {
-    let shown = ask(&Found::at(&one.whereabouts)?, CoreRequest::TaskShow { id: one.id.clone() })?;
+    let shown = ask(&DataLocation::at(&one.whereabouts)?, CoreRequest::TaskShow { id: one.id.clone() })?;
     print(&one.output, &shown, |task| {
         let mut lines = Vec::new();
         for key in ["id", "alias", "state", "status_at", "message", "agent", "tenant", "owner", "context", "created_at"]
@@ -202,14 +206,14 @@ pub(crate) fn keys(command: &Keys) -> anyhow::Result<()> {
                 policy_scopes: gateway::scopes::named_by(&rules).map(str::to_owned).collect(),
                 expires_in_ms: create.expires.map(|time| time.as_millis() as u64),
             };
-            let made = ask(&Found::at(&create.whereabouts)?, request)?;
+            let made = ask(&DataLocation::at(&create.whereabouts)?, request)?;
             print(&create.output, &made, |key| {
                 let secret = text(&key["secret"]);
                 format!("{secret}\nthis is shown once; revoke it with: rialto keys revoke {}", text(&key["id"]))
             })
         }
         Keys::List(list) => {
-            let listed = ask(&Found::at(&list.whereabouts)?, CoreRequest::KeysList)?;
+            let listed = ask(&DataLocation::at(&list.whereabouts)?, CoreRequest::KeysList)?;
             print(&list.output, &listed, |listed| {
                 let mut lines = vec![format!(
                     "{:10}  {:16}  {:12}  {:8}  {:24}  SCOPES",
@@ -229,7 +233,7 @@ pub(crate) fn keys(command: &Keys) -> anyhow::Result<()> {
             })
         }
         Keys::Revoke(one) => {
-            let gone = ask(&Found::at(&one.whereabouts)?, CoreRequest::KeysRevoke { id: one.id.clone() })?;
+            let gone = ask(&DataLocation::at(&one.whereabouts)?, CoreRequest::KeysRevoke { id: one.id.clone() })?;
             print(&one.output, &gone, |key| format!("{} ({}) is revoked", text(&key["id"]), text(&key["name"])))
         }
     }
@@ -237,7 +241,7 @@ pub(crate) fn keys(command: &Keys) -> anyhow::Result<()> {
 
 /// Makes a running server read its config again.
 pub(crate) fn reload(command: &Reload) -> anyhow::Result<()> {
-    let done = ask(&Found::at(&command.whereabouts)?, CoreRequest::Reload)?;
+    let done = ask(&DataLocation::at(&command.whereabouts)?, CoreRequest::Reload)?;
     let names = |list: &Value| list.as_array().into_iter().flatten().map(text).collect::<Vec<_>>().join(", ");
     print(&command.output, &done, |done| {
         if done["outcome"] == "refused" {
@@ -267,7 +271,7 @@ pub(crate) fn backup(command: &Backup) -> anyhow::Result<()> {
     if to.exists() {
         bail!("{} exists; choose a new file", to.display());
     }
-    let found = Found::at(&command.whereabouts)?;
+    let found = DataLocation::at(&command.whereabouts)?;
     if found.store.is_postgres() {
         bail!("a database is copied with its own tools, also while it is served: pg_dump -Fc -f FILE DATABASE");
     }
@@ -283,7 +287,7 @@ pub(crate) fn backup(command: &Backup) -> anyhow::Result<()> {
 
 /// Restores a backup. It is opened beside the data first, so that an invalid file changes nothing.
 pub(crate) fn restore(command: &Restore) -> anyhow::Result<()> {
-    let Found { folder, store, key_file: _ } = Found::at(&command.whereabouts)?;
+    let DataLocation { folder, store, key_file: _ } = DataLocation::at(&command.whereabouts)?;
     if store.is_postgres() {
         bail!("a database is put back with its own tools, while no replica runs: pg_restore -d DATABASE FILE");
     }
@@ -314,13 +318,13 @@ pub(crate) fn restore(command: &Restore) -> anyhow::Result<()> {
     }
     std::fs::remove_dir_all(&trial)?;
     checked?;
-    let health = ask_data(&Found::folder(&folder), CoreRequest::Doctor.into(), Vec::new())?;
+    let health = ask_data(&DataLocation::folder(&folder), CoreRequest::Doctor.into(), Vec::new())?;
     writeln!(std::io::stdout(), "restored to {}: {} tasks", folder.display(), health["tasks"])?;
     Ok(())
 }
 
 fn close(folder: &Path) -> anyhow::Result<()> {
-    ask_data(&Found::folder(folder), CoreRequest::Doctor.into(), Vec::new()).map(drop)
+    ask_data(&DataLocation::folder(folder), CoreRequest::Doctor.into(), Vec::new()).map(drop)
 }
 
 /// Copies a file, readable by its owner only, whatever the original's mode.
@@ -331,7 +335,7 @@ fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
 }
 
 pub(crate) fn doctor(command: &Doctor) -> anyhow::Result<()> {
-    let at = Found::at(&command.whereabouts)?;
+    let at = DataLocation::at(&command.whereabouts)?;
     let mut found = ask(&at, CoreRequest::Doctor)?;
     found["data"] = json!(at.folder);
     // A database's disk is on another machine.
@@ -378,7 +382,7 @@ pub(crate) fn doctor(command: &Doctor) -> anyhow::Result<()> {
 
 /// Asks the running server whether it is ready, for container supervisors.
 pub(crate) fn health(command: &Health) -> anyhow::Result<()> {
-    let found = Found::at(&command.whereabouts)?;
+    let found = DataLocation::at(&command.whereabouts)?;
     let Some(answer) = ask_running(&found, &CoreRequest::Health.into())? else {
         bail!(
             "no server runs on the data in {}; start one with rialto serve, or name its data folder with --data",

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use gateway::Settings;
-use gateway::product::{AgentFacts, Host, KeyFacts, Prepared, ProductService, Setup};
+use gateway::product::{AgentFacts, KeyFacts, Prepared, ProductHost, ProductService, Setup};
 use gateway::settings::{CardForm, ConnectionTimeouts, KeySettings};
 use model::ports::agent::Agent;
 use model::ports::store::Store;
@@ -138,7 +138,7 @@ impl Plan {
     }
 
     /// The services of the products.
-    pub(crate) async fn open(&self, host: Host<'_>) -> anyhow::Result<Vec<Arc<dyn ProductService>>> {
+    pub(crate) async fn open(&self, host: ProductHost<'_>) -> anyhow::Result<Vec<Arc<dyn ProductService>>> {
         let mut services = Vec::new();
         for product in &self.products {
             services.extend(product.open(host).await?);
@@ -386,7 +386,7 @@ fn check_ranges(config: &Config) -> anyhow::Result<()> {
 }
 
 /// The keys of `auth.keys`.
-fn read_keys(written: &[crate::config::Key]) -> anyhow::Result<Vec<KeySettings>> {
+fn read_keys(written: &[crate::config::KeyConfig]) -> anyhow::Result<Vec<KeySettings>> {
     let mut wrong = Collected::default();
     let mut keys: Vec<KeySettings> = Vec::new();
     for key in written {
@@ -397,7 +397,7 @@ fn read_keys(written: &[crate::config::Key]) -> anyhow::Result<Vec<KeySettings>>
 }
 
 /// Reads a key of `auth.keys`; `known` are the keys before it.
-fn read_key(key: &crate::config::Key, known: &[KeySettings]) -> anyhow::Result<KeySettings> {
+fn read_key(key: &crate::config::KeyConfig, known: &[KeySettings]) -> anyhow::Result<KeySettings> {
     let about = || format!("auth.keys: the key {:?}", key.name);
     let value = secret(&key.key).with_context(about)?;
     if known.iter().any(|known| *known.name == *key.name) {

@@ -6,7 +6,7 @@ use model::PushState;
 use serde_json::Value;
 
 use crate::command::{Output, Whereabouts};
-use crate::config::Found;
+use crate::config::DataLocation;
 use crate::operate::{ask, print, text};
 
 #[derive(Subcommand)]
@@ -87,13 +87,13 @@ pub(crate) fn run(command: &Push) -> anyhow::Result<()> {
         Push::List(list) => {
             let state = list.state.map(|state| PushState::from(state).code());
             let request = CoreRequest::PushList { task: list.task.clone(), state, limit: list.limit };
-            let listed = ask(&Found::at(&list.whereabouts)?, request)?;
+            let listed = ask(&DataLocation::at(&list.whereabouts)?, request)?;
             print(&list.output, &listed, table)
         }
         Push::Redeliver(again) => {
             let (whereabouts, id) = again.meant();
             let request = CoreRequest::PushRedeliver { task: again.task.clone(), id, from: again.from };
-            let done = ask(&Found::at(&whereabouts)?, request)?;
+            let done = ask(&DataLocation::at(&whereabouts)?, request)?;
             print(&again.output, &done, |done| {
                 format!("{} push configs of {} are delivered to again", done["redelivered"], text(&done["task"]))
             })

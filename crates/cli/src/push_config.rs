@@ -17,7 +17,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::config::secret;
 use crate::products::PRODUCTS;
-use crate::store::{Opened, same_everywhere};
+use crate::store::{OpenedStore, same_everywhere};
 
 const HOUR_MS: u64 = 3_600_000;
 /// The note in the database with the fingerprint of the key that seals its push configs.
@@ -29,7 +29,8 @@ const KEY_NOTE: &str = "seal key itself";
 /// Webhooks that are told of a task's progress.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct Push {
+#[schemars(rename = "Push")]
+pub(crate) struct PushSection {
     /// Serve push notifications. Default true.
     pub(crate) enabled: Option<bool>,
     /// Hosts and networks that may be delivered to although they are private, and over http: `host`, `*.example.com`,
@@ -72,35 +73,35 @@ pub(crate) struct Push {
 #[allow(dead_code, reason = "only its schema is used")]
 pub(crate) enum PushForms {
     Short(OnOff),
-    Long(Box<Push>),
+    Long(Box<PushSection>),
 }
 
 /// Reads `push`: `on`, `off`, `true`, `false`, or a mapping. A mistake in the mapping is reported with its own
 /// line.
-pub(crate) fn read<'de, D: Deserializer<'de>>(d: D) -> Result<Push, D::Error> {
+pub(crate) fn read<'de, D: Deserializer<'de>>(d: D) -> Result<PushSection, D::Error> {
     struct Either;
     impl<'de> Visitor<'de> for Either {
-        type Value = Push;
+        type Value = PushSection;
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str("on, off, or a mapping of the options of push")
         }
-        fn visit_bool<E: de::Error>(self, on: bool) -> Result<Push, E> {
-            Ok(Push { enabled: Some(on), ..Push::default() })
+        fn visit_bool<E: de::Error>(self, on: bool) -> Result<PushSection, E> {
+            Ok(PushSection { enabled: Some(on), ..PushSection::default() })
         }
-        fn visit_str<E: de::Error>(self, text: &str) -> Result<Push, E> {
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<PushSection, E> {
             match OnOff::parse(text) {
                 Some(OnOff(on)) => self.visit_bool(on),
                 None => Err(E::invalid_value(de::Unexpected::Str(text), &self)),
             }
         }
-        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Push, A::Error> {
-            Push::deserialize(MapAccessDeserializer::new(map))
+        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<PushSection, A::Error> {
+            PushSection::deserialize(MapAccessDeserializer::new(map))
         }
     }
     d.deserialize_any(Either)
 }
 
-impl Push {
+impl PushSection {
     pub(crate) fn check(&self) -> anyhow::Result<()> {
         let day = 24 * HOUR_MS;
         for (name, value, least, most) in [
@@ -162,16 +163,16 @@ impl Push {
     }
 
     /// The seal of all secrets in the store: push configs, and the server's own keys.
-    pub(crate) async fn seal(&self, opened: &Opened, data: &Path) -> anyhow::Result<Arc<Seal>> {
+    pub(crate) async fn seal(&self, opened: &OpenedStore, data: &Path) -> anyhow::Result<Arc<Seal>> {
         seal(self.key_file.as_deref(), opened, data).await
     }
 
     /// The webhook sender and the public keys of its tokens; none without webhooks.
-    pub(crate) async fn courier(&self, found: Found<'_>) -> anyhow::Result<Option<Made>> {
+    pub(crate) async fn courier(&self, found: WebhookContext<'_>) -> anyhow::Result<Option<Made>> {
         if !self.enabled.unwrap_or(true) {
             return Ok(None);
         }
-        let Found { opened, data, address, public_url, behind_proxy, tls, files, seal } = found;
+        let WebhookContext { opened, data, address, public_url, behind_proxy, tls, files, seal } = found;
         let issuer = public_url.map_or_else(|| format!("http://{address}"), |url| url.trim_end_matches('/').to_owned());
         let token_key = self.jwt_key_file.clone().unwrap_or_else(|| data.join(JWT_KEY));
         let signer = self.jwt.then(|| Signer::in_folder(&token_key, issuer)).transpose().context("push.jwt")?;
@@ -201,7 +202,7 @@ impl Push {
 }
 
 /// The seal with the key of the named file, else of the data folder, else the one that all replicas share.
-pub(crate) async fn seal(key_file: Option<&Path>, opened: &Opened, data: &Path) -> anyhow::Result<Arc<Seal>> {
+pub(crate) async fn seal(key_file: Option<&Path>, opened: &OpenedStore, data: &Path) -> anyhow::Result<Arc<Seal>> {
     let seal = match (key_file, &opened.shared) {
         (Some(path), _) => Seal::in_file(path).context("push.key_file")?,
         (None, None) => Seal::in_folder(&data.join(SEAL_KEY))?,
@@ -239,8 +240,8 @@ async fn agreed(shared: &stores::postgres::PostgresStore, own: &Path) -> anyhow:
 }
 
 /// The inputs of a webhook sender, besides its config.
-pub(crate) struct Found<'a> {
-    pub(crate) opened: &'a Opened,
+pub(crate) struct WebhookContext<'a> {
+    pub(crate) opened: &'a OpenedStore,
     pub(crate) data: &'a Path,
     /// The listen address.
     pub(crate) address: SocketAddr,
@@ -261,25 +262,25 @@ pub(crate) struct Made {
 mod tests {
     use super::*;
 
-    fn refused(push: &Push) -> String {
+    fn refused(push: &PushSection) -> String {
         push.check().unwrap_err().to_string()
     }
 
     #[test]
     fn what_makes_no_sense_is_refused_with_what_does() {
-        assert!(Push::default().check().is_ok());
-        let none = Push { configs: Some(0), ..Push::default() };
+        assert!(PushSection::default().check().is_ok());
+        let none = PushSection { configs: Some(0), ..PushSection::default() };
         assert!(refused(&none).contains("push.configs: 0 is out of range; choose a number from 1 to 1000"));
-        let backwards = Push { retry_ms: Some(5_000), retry_most_ms: Some(1_000), ..Push::default() };
+        let backwards = PushSection { retry_ms: Some(5_000), retry_most_ms: Some(1_000), ..PushSection::default() };
         assert!(refused(&backwards).contains("push.retry_most_ms (1000)"));
-        let typo = Push { allow: vec!["10.0.0.0/99".into()], ..Push::default() };
+        let typo = PushSection { allow: vec!["10.0.0.0/99".into()], ..PushSection::default() };
         assert!(refused(&typo).contains("push.allow: \"10.0.0.0/99\" is no host"), "{}", refused(&typo));
     }
 
     #[test]
     fn what_is_not_said_is_as_usual() {
-        assert_eq!(Push::default().limits(), PushLimits::default());
-        let slow = Push { breaker_ms: Some(600_000), give_up_hours: Some(1), ..Push::default() }.limits();
+        assert_eq!(PushSection::default().limits(), PushLimits::default());
+        let slow = PushSection { breaker_ms: Some(600_000), give_up_hours: Some(1), ..PushSection::default() }.limits();
         assert_eq!((slow.breaker_most_ms, slow.give_up_ms), (600_000, HOUR_MS));
     }
 }

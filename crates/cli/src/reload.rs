@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 use anyhow::bail;
 use engine::Engine;
 use gateway::log::Sink;
-use gateway::product::{Host, ProductService, Progress, RosterChange, RosterChanges};
+use gateway::product::{ProductHost, ProductService, Progress, RosterChange, RosterChanges};
 use gateway::settings::Settings;
 use gateway::{CurrentGateway, admin};
 use model::{Fault, Kind};
@@ -276,7 +276,7 @@ impl Reloader {
     /// Requests use the plan from now on.
     async fn put_in_force(&mut self, plan: &Plan, built: Built) -> anyhow::Result<Arc<gateway::GatewayVersion>> {
         let engine = self.engine();
-        let host = Host { engine: &engine, base_url: &self.base_url, data: &self.fixed.data };
+        let host = ProductHost { engine: &engine, base_url: &self.base_url, data: &self.fixed.data };
         let products = plan.open(host).await?;
         let settings = Settings { products: products.clone(), ..plan.settings()? };
         let server = self.serving.change(settings, plan.served(&built))?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use engine::Engine;
 use gateway::accept::{self, Accept};
-use gateway::product::{Host, ProductService, demo_file};
+use gateway::product::{ProductHost, ProductService, demo_file};
 use gateway::{GatewayVersion, Settings, admin, log::Sink, product};
 use model::ports::webhook::WebhookSender;
 use tokio::runtime::{Handle, Runtime};
@@ -17,7 +17,7 @@ use crate::command::Serve;
 use crate::config::LogFormat;
 use crate::plan::Plan;
 use crate::products::PRODUCTS;
-use crate::push_config::Found;
+use crate::push_config::WebhookContext;
 use crate::reload::{Fixed, Looks, Reloader, SetLevel};
 use crate::roster::Built;
 use crate::{banner, guard, replicas};
@@ -130,7 +130,7 @@ async fn serve(mut plan: Plan, told: Told<'_>) -> anyhow::Result<()> {
     })?;
     let address = listener.local_addr()?;
     let seal = plan.config.push.seal(&opened, &plan.data).await?;
-    let found = Found {
+    let found = WebhookContext {
         opened: &opened,
         data: &plan.data,
         address,
@@ -160,7 +160,7 @@ async fn serve(mut plan: Plan, told: Told<'_>) -> anyhow::Result<()> {
     engine.set_sealer(seal);
     let base = banner::base(plan, address);
     let base_url = plan.config.public_url.as_deref().unwrap_or(&base);
-    let products = plan.open(Host { engine: &engine, base_url, data: &plan.data }).await?;
+    let products = plan.open(ProductHost { engine: &engine, base_url, data: &plan.data }).await?;
     let settings = Settings { listen: address, jwks, products: products.clone(), ..settings };
     let server = GatewayVersion::new(engine.clone(), settings, told.sink.clone())?;
     products.iter().for_each(|product| product.in_force());

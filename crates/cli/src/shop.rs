@@ -13,7 +13,7 @@ use shop::admin::{self, CatalogueText, ShopOperation};
 use shop_rules::site::SiteDraft as Draft;
 
 use crate::command::{Form, Output, Whereabouts};
-use crate::config::Found;
+use crate::config::DataLocation;
 use crate::operate::{ask, print, text};
 
 #[derive(Subcommand)]
@@ -43,7 +43,7 @@ pub(crate) struct Site {
     /// The workspace (a tenant) it is of; a new site needs one
     #[arg(long)]
     workspace: Option<String>,
-    /// What it is called [default: the slug]
+    /// Its title [default: the slug]
     #[arg(long)]
     title: Option<String>,
     #[arg(long)]
@@ -57,7 +57,7 @@ pub(crate) struct Site {
     /// Where else it is to be found; may be repeated
     #[arg(long = "link", value_name = "NAME=URL", value_parser = link)]
     links: Vec<(String, String)>,
-    /// What sending costs, such as 4.90
+    /// The price of sending, such as 4.90
     #[arg(long, value_name = "AMOUNT")]
     shipping: Option<String>,
     /// Sent for nothing from this subtotal on
@@ -83,7 +83,7 @@ pub(crate) struct Import {
     /// The site whose catalogue it is
     #[arg(long, value_name = "SLUG")]
     site: String,
-    /// What the file is [default: by its name's end]
+    /// The format of the file [default: by its name's end]
     #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
     #[command(flatten)]
@@ -98,11 +98,11 @@ pub(crate) enum Format {
 
 #[derive(Args)]
 pub(crate) struct Key {
-    /// What the key is called
+    /// The name of the key
     name: String,
     #[arg(long)]
     workspace: String,
-    /// What it is good for, such as write:orders; without any, for everything; may be repeated
+    /// A scope of the key, such as write:orders; without any, it is good for everything; may be repeated
     #[arg(long = "scope", value_name = "SCOPE")]
     scopes: Vec<String>,
     /// How long it is good, such as 30d, 12h or 45m [default: until it is revoked]
@@ -169,7 +169,7 @@ struct At {
 
 impl At {
     fn ask(&self, wish: ShopOperation) -> anyhow::Result<Value> {
-        ask(&Found::at(&self.whereabouts)?, admin::request(wish)?)
+        ask(&DataLocation::at(&self.whereabouts)?, admin::request(wish)?)
     }
 
     fn print(&self, value: &Value, person: impl FnOnce(&Value) -> String) -> anyhow::Result<()> {

@@ -62,7 +62,8 @@ impl std::fmt::Debug for Postgres {
 #[derive(JsonSchema)]
 #[serde(untagged)]
 #[allow(dead_code, reason = "only its schema is wanted")]
-pub(crate) enum Written {
+#[schemars(rename = "Written")]
+pub(crate) enum StoreForms {
     Short(String),
     Long(Postgres),
 }
@@ -280,7 +281,7 @@ impl<'a> Address<'a> {
 }
 
 /// An open store.
-pub(crate) struct Opened {
+pub(crate) struct OpenedStore {
     pub(crate) store: Arc<dyn Store>,
     /// The same store, where replicas share it.
     pub(crate) shared: Option<Arc<postgres::PostgresStore>>,
@@ -296,29 +297,29 @@ pub(crate) enum Choice {
 
 impl Choice {
     /// Opens it for a server, which locks the data folder.
-    pub(crate) async fn open(self, data: &Path) -> anyhow::Result<Opened> {
+    pub(crate) async fn open(self, data: &Path) -> anyhow::Result<OpenedStore> {
         match self {
             Choice::Sqlite(_) => self.visit(data).await,
             Choice::Postgres { .. } => {
                 let folder = lock(data)?;
-                Ok(Opened { _folder: Some(folder), ..self.visit(data).await? })
+                Ok(OpenedStore { _folder: Some(folder), ..self.visit(data).await? })
             }
         }
     }
 
     /// Opens it for an operator's command, which needs no data folder beside a database.
-    pub(crate) async fn visit(self, data: &Path) -> anyhow::Result<Opened> {
+    pub(crate) async fn visit(self, data: &Path) -> anyhow::Result<OpenedStore> {
         match self {
             Choice::Sqlite(options) => {
                 let store =
                     sqlite::SqliteStore::open(options).with_context(|| format!("cannot open {}", data.display()))?;
-                Ok(Opened { store: Arc::new(store), shared: None, _folder: None })
+                Ok(OpenedStore { store: Arc::new(store), shared: None, _folder: None })
             }
             Choice::Postgres { options, shown } => {
                 let store =
                     postgres::PostgresStore::open(options).await.with_context(|| format!("cannot open {shown}"))?;
                 let store = Arc::new(store);
-                Ok(Opened { store: store.clone(), shared: Some(store), _folder: None })
+                Ok(OpenedStore { store: store.clone(), shared: Some(store), _folder: None })
             }
         }
     }

@@ -5,7 +5,7 @@ pub mod demo_file;
 mod prepare;
 
 pub use prepare::{
-    AgentFacts, BuildAgent, Demo, Host, KeyFacts, Prepared, Progress, RosterChange, RosterChanges, RosterEntry,
+    AgentFacts, BuildAgent, Demo, KeyFacts, Prepared, ProductHost, Progress, RosterChange, RosterChanges, RosterEntry,
     Sections, Setup,
 };
 

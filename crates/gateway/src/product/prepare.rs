@@ -122,12 +122,12 @@ pub trait Prepared: Any + Send + Sync {
     }
 
     /// Makes the service, if the product has endpoints. Its effects begin with [`ProductService::in_force`].
-    fn open<'a>(&'a self, host: Host<'a>) -> BoxFuture<'a, anyhow::Result<Option<Arc<dyn ProductService>>>>;
+    fn open<'a>(&'a self, host: ProductHost<'a>) -> BoxFuture<'a, anyhow::Result<Option<Arc<dyn ProductService>>>>;
 }
 
-/// What a service is made of.
+/// The parts that a service is made of.
 #[derive(Clone, Copy)]
-pub struct Host<'a> {
+pub struct ProductHost<'a> {
     pub engine: &'a Engine,
     /// The server's address for its callers.
     pub base_url: &'a str,

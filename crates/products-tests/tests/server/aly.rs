@@ -11,7 +11,7 @@ use model::{Content, Fault, Message, Task};
 use serde_json::{Value, json};
 use shop::admission::{Needs, ShopCard, StoreAdmission};
 use shop::aly::SCOPES;
-use shop::oauth::NewApiKey;
+use shop::oauth::NewWorkspaceKey;
 use shop::{self, ShopService, StoreAgentSettings};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -80,7 +80,7 @@ async fn plain() -> Running {
 pub(crate) async fn key_of(running: &Running, workspace: &str, scopes: &[&str]) -> String {
     let server: Arc<GatewayVersion> = running.serving.now();
     let scopes = scopes.iter().map(|scope| (*scope).to_owned()).collect();
-    let new = NewApiKey { workspace: workspace.into(), name: "a test".into(), scopes, expires_at: None };
+    let new = NewWorkspaceKey { workspace: workspace.into(), name: "a test".into(), scopes, expires_at: None };
     server.product::<ShopService>().unwrap().oauth().make_key(new).await.unwrap().0
 }
 
@@ -174,7 +174,7 @@ async fn a_message_opens_a_task_that_is_found_by_every_name() {
     // The same message again is another task.
     let again = ask(&running, Some(&token), "SendMessage", &saying("Search for hats on store acme.")).await;
     assert_ne!(again["result"]["task"]["id"], task["id"]);
-    // What asks for nothing back is done all the same.
+    // A request that wants no answer is carried out all the same.
     let body = json!({ "jsonrpc": "2.0", "method": "SendMessage", "params": saying("quietly") });
     let answer = running.post("/api/a2a", &body).bearer_auth(&token).send().await.unwrap();
     assert_eq!(answer.status(), 204);
@@ -266,7 +266,7 @@ async fn tasks_are_for_tokens_of_their_workspace() {
     assert_eq!((status, code(&body)), (404, -32001));
     assert_eq!(http(running.get(&path), Some(&ours)).await.0, 200);
     assert_eq!(running.get(&path).caller("house").send().await.unwrap().status(), 200);
-    // What is wrong with a request is told to everybody.
+    // Every caller is told of mistakes in its request.
     assert_eq!(code(&ask(&running, None, "tasks/get", &named).await), -32601);
     for (text, expected) in [("{", -32700), ("[]", -32600), (r#"{"jsonrpc":"2.0","id":1}"#, -32600)] {
         let url = running.url("/api/a2a");
@@ -554,7 +554,7 @@ async fn push_configs_go_by_the_products_rules() {
         }
     };
     tokio::time::timeout(std::time::Duration::from_secs(30), end).await.expect("the end is told");
-    // Not only hidden: whoever keeps the store has none of it any more.
+    // The data is removed from the store, not only hidden.
     let server = running.serving.now();
     let kept = async |shown: &str| -> Vec<String> {
         let task = shop::aly::own_id(shown).parse().unwrap();

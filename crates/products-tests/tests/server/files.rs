@@ -272,7 +272,7 @@ async fn every_generation_shows_a_large_file_by_its_address_and_loads_none_of_it
     }
     assert_eq!((urls.len(), store.blobs.load(Ordering::SeqCst)), (17, 0), "nobody has asked for the bytes");
 
-    // Any of them is the file, for whoever has it.
+    // Each of the addresses is enough to read the file.
     for url in &urls {
         let answer = reqwest::get(url).await.unwrap();
         assert_eq!(answer.status(), 200, "{url}");

@@ -79,7 +79,7 @@ impl House {
         told(self.by(user, Method::GET, path)).await
     }
 
-    /// What it answers with success.
+    /// The answer to a request that succeeds.
     async fn done(&self, user: &str, path: &str, body: Value) -> Value {
         let (status, mut answer) = self.post(user, path, body).await;
         assert_eq!((status, &answer["code"]), (200, &json!(0)), "{path}: {answer}");
@@ -500,7 +500,7 @@ async fn no_garbage_breaks_it() {
     ];
     let document: Value = house.at(Method::GET, "/openapi.json").send().await.unwrap().json().await.unwrap();
     for (path, item) in document["paths"].as_object().unwrap() {
-        // Whoever the doors are for is tried by itself.
+        // The login routes have tests of their own.
         if path.starts_with("/auth") || path.starts_with("/wallet") {
             continue;
         }

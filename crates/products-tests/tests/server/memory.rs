@@ -16,7 +16,7 @@ use crate::{aly, orloj};
 use testkit::{As, Running, assert_refused, key, saying, sends, settings, start, until};
 
 const LARGE: usize = 1 << 20;
-/// Above what is read for everybody.
+/// Larger than the body that is read without a credential.
 const MORE_THAN_SMALL: usize = 20 << 10;
 
 /// A raw answer.
@@ -219,7 +219,7 @@ async fn health_is_told_when_every_connection_is_taken() {
         ("from one address", Settings { connections_per_address: 2, ..settings() }),
     ] {
         let running = start(settings).await;
-        // What they say is kept for later: a connection that says nothing holds its place all the same.
+        // The rest of the request comes later: a silent connection keeps its place.
         let taken =
             [TcpStream::connect(running.address).await.unwrap(), TcpStream::connect(running.address).await.unwrap()];
         let ask = async |request: String| {

@@ -185,7 +185,7 @@ async fn a_person_agrees_and_the_client_gets_tokens_once() {
     let (cookie, csrf, html) = page(&running, &fields).await;
     assert!(html.contains("An &lt;app&gt;") && !html.contains("<app>") && html.contains("write:orders"), "{html}");
 
-    // Nobody says yes for somebody else: not without the cookie, not with another's, not with a wrong key or a token.
+    // Consent needs the user's own cookie: a request without it, with another user's, with a wrong key or a token is refused.
     let answer = |cookie: Option<String>, more: Vec<(&'static str, String)>| {
         let fields: Vec<(String, String)> =
             fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
@@ -253,7 +253,7 @@ async fn a_person_agrees_and_the_client_gets_tokens_once() {
     assert!(tokens["access_token"].as_str().unwrap().starts_with("aly_oauth_"));
     assert!(is_good(&running, &tokens["access_token"]).await);
     assert!(!is_good(&running, &tokens["refresh_token"]).await, "a refresh token opens nothing");
-    // Nobody gives away more than they were given.
+    // A grant never has more scopes than the credential it was made with.
     let given = answer(Some(cookie), yes(tokens["access_token"].as_str().unwrap())).await;
     assert_eq!(given.status(), 403);
 
@@ -389,7 +389,7 @@ async fn a_workspaces_client_gets_tokens_for_itself() {
     let answer = running.post("/oauth/token", &json!({})).send().await.unwrap();
     assert_eq!(answer.status(), 400, "a form is sent");
 
-    // What it is good for is told to itself and to its workspace.
+    // The scopes of a token are shown to the client itself and to its workspace.
     let token = token["access_token"].as_str().unwrap();
     let (_, facts) =
         post(&running, "/oauth/introspect", &[("token", token), ("client_id", id), ("client_secret", secret)]).await;
@@ -577,7 +577,7 @@ async fn there_are_only_so_many_of_each() {
     let answer = send(&running, "/oauth/authorize", &fields, Some(&cookie)).await;
     assert_eq!(sent_to(&answer).1["error"], "temporarily_unavailable");
     let server = running.serving.now();
-    let new = |name: &str, scopes: &[&str]| shop::oauth::NewApiKey {
+    let new = |name: &str, scopes: &[&str]| shop::oauth::NewWorkspaceKey {
         workspace: "acme-ws".into(),
         name: name.into(),
         scopes: scopes.iter().map(|scope| (*scope).to_owned()).collect(),

@@ -95,7 +95,7 @@ async fn who_cannot_pay_is_told_so_in_each_dialect_before_a_task_exists() {
     assert_eq!((status, &body["error"]["code"]), (200, &json!(-32042)));
     let streaming = running.post("/a2a/echo/message:stream", &saying("hi")).header("a2a-version", "1.0");
     assert_eq!(told(streaming.caller("ann")).await.0, 402);
-    // What is free is free.
+    // An agent without a price costs nothing.
     for (name, request) in sends(&running, "scripted") {
         assert_eq!(request.caller("ann").send().await.unwrap().status(), 200, "{name}");
     }

@@ -8,7 +8,7 @@ use crate::market::start_market;
 use crate::oauth::{asked, challenge, public, query};
 use testkit::{As, Running, saying, sends, settings, start, with_keys};
 
-/// What a stranger would like answers to say.
+/// Texts that an answer to a caller without access must not contain.
 const CLAIMS: [(&str, &str); 4] = [
     ("x-forwarded-host", "evil.example"),
     ("forwarded", "for=1.2.3.4;host=evil.example;proto=https"),

@@ -1,4 +1,4 @@
-//! What is made with a key ends with it: codes, tokens and clients, whichever kind of key it is and however it ends.
+//! Codes, tokens and clients end with the key that they were made with, whatever kind of key it is and however it ends.
 
 use gateway::Settings;
 use gateway::admin::{AdminContext, AdminRequest, CoreRequest, RunningGateway as Operated};
@@ -27,7 +27,7 @@ enum Kind {
 enum End {
     /// By an operator's command.
     Revoked,
-    /// The key is gone, and nobody has removed yet what was made with it: a crash, or another process.
+    /// The key is gone, and the things made with it are still stored: after a crash, or in another process.
     Gone,
     /// Its time is over.
     Expired,
@@ -145,7 +145,7 @@ async fn end(running: &Running, kind: Kind, how: End, secret: &str) {
     }
 }
 
-/// What a key was used for.
+/// The uses of a key.
 struct Made {
     /// A client that asks people.
     client: String,

@@ -200,7 +200,7 @@ async fn a_catalogue_is_read_by_every_address() {
     let answer = mall.http.get(sun["url"].as_str().unwrap()).send().await.unwrap();
     assert_eq!(answer.json::<Value>().await.unwrap(), sun);
 
-    // On a shop's own host nobody has to say which.
+    // On a shop's own host a request does not name the shop.
     let at_home = |path: &str| mall.request(Method::GET, &format!("{STORE}{path}")).header("host", "acme.shop.example");
     assert_eq!(said(at_home("/products/sun")).await.1["id"], "sun");
     assert_eq!(ids(&said(at_home("/products")).await.1).len(), 3);
@@ -398,7 +398,7 @@ async fn a_credential_that_is_shown_is_good_and_of_the_workspace() {
     assert!(how.contains("/.well-known/oauth-protected-resource"), "{how}");
 }
 
-/// Where the operator wants everybody to be known the window is closed; who has a token has been let in by somebody.
+/// Where every caller must be known, the storefront is closed to callers without a credential; a token is a credential.
 #[tokio::test]
 async fn where_everybody_has_to_be_known_a_token_is_enough() {
     let mall = mall_with(|settings| {

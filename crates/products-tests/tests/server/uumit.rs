@@ -20,7 +20,7 @@ struct Shop {
     market: Market,
 }
 
-/// A buyer with 1,000 UT, a seller of invoices' readings at 120 UT, and somebody who has to do with neither.
+/// A buyer with 1,000 UT, a seller that reads invoices for 120 UT, and a user that takes part in neither.
 async fn open(settings: Settings, logins: bool, serve: impl FnOnce(&mut MarketSettings)) -> Shop {
     let mut market = None;
     let running = start_market(settings, market::service::MarketConfig::default(), |uumit| {
@@ -207,7 +207,7 @@ async fn a_purchase_under_way_shows_five_facts_and_no_artifacts() {
     let shop = shop().await;
     let id = shop.bought().await;
     shop.is_frozen_and_accepted(&id).await;
-    // Whichever spelling of the id is used, and whoever of the two asks.
+    // Every spelling of the id works, for the buyer and for the seller.
     let core = id.strip_prefix("task_").unwrap();
     for (by, named) in [("buyer", id.clone()), ("seller", format!("tx_{core}")), ("seller", core.to_owned())] {
         let answer = shop.ask(By::Key(by), "tasks/get", json!({ "id": named })).await;
@@ -370,7 +370,7 @@ async fn a_subscription_that_cannot_be_is_one_error_and_an_end() {
     let stranger = frames(subscribe("stranger", &id).await.unwrap()).await;
     let error = json!({ "jsonrpc": "2.0", "id": "r-1", "error": { "code": -32003, "message": "Permission denied", "data": { "error_type": "permission_denied" } } });
     assert_eq!(stranger, [("error".to_owned(), error)]);
-    // What is wrong with the request itself is told plainly.
+    // Mistakes of the request itself are answered in plain words.
     let missing = shop.ask(By::Key("buyer"), "tasks/sendSubscribe", json!({})).await;
     assert_eq!(refusal(&missing), (-32602, "Invalid params"));
     let nobody = answer(shop.running.post("/uumit/a2a", &body("tasks/sendSubscribe", json!({ "id": id })))).await;
@@ -406,7 +406,7 @@ async fn a_subscription_shows_every_change_and_ends_with_the_last() {
     assert_eq!((event.as_str(), &last["result"]["status"]), ("task", &json!("completed")));
     assert_eq!(last["result"]["artifacts"][0]["name"], "transaction_summary");
     until("its place is free", async || shop.running.metric("a2a_streams_open 0").await).await;
-    // What has ended is told once, and that is the end.
+    // The end of a purchase is told once, and the stream ends.
     let again = shop.post(By::Key("seller"), "tasks/sendSubscribe", json!({ "id": id })).send().await.unwrap();
     let again = frames(again).await;
     assert_eq!((again.len(), &again[0].1["result"]["status"]), (1, &json!("completed")));
@@ -503,7 +503,7 @@ async fn a_shared_address_knows_whose_a_request_is() {
         assert_eq!(owner(post("GetTask", json!({ "id": id }))).await.0, "a2a_v1");
         assert_eq!(owner(post("message/send", json!({ "capability_id": CAPABILITY }))).await.0, "a2a_v0_3");
     }
-    // An agent's own address is nobody else's.
+    // Requests at an agent's own address are never the market's.
     let own = shop.running.post("/a2a/echo", &body("tasks/send", json!({ "capability_id": CAPABILITY })));
     assert_eq!(owner(signed(own, By::Key("buyer"))).await.0, "a2a_v0_1");
 }

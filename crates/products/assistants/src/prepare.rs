@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use gateway::GatewayVersion;
-use gateway::product::{Demo, Host, Prepared, ProductService, Setup};
+use gateway::product::{Demo, Prepared, ProductHost, ProductService, Setup};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -52,7 +52,7 @@ struct PreparedAssistants {
 }
 
 impl Prepared for PreparedAssistants {
-    fn open<'a>(&'a self, _host: Host<'a>) -> BoxFuture<'a, anyhow::Result<Option<Arc<dyn ProductService>>>> {
+    fn open<'a>(&'a self, _host: ProductHost<'a>) -> BoxFuture<'a, anyhow::Result<Option<Arc<dyn ProductService>>>> {
         let service = Arc::new(AssistantsService::new(self.profile)) as Arc<dyn ProductService>;
         Box::pin(std::future::ready(Ok(Some(service))))
     }

@@ -24,16 +24,17 @@ const LEAST_SECRET: usize = 16;
 #[derive(Clone, Debug)]
 pub enum Switch {
     Off,
-    On(Box<Market>),
+    On(Box<MarketSection>),
 }
 
 /// What may stand at `market`, for the schema.
 #[derive(JsonSchema)]
 #[serde(untagged)]
 #[allow(dead_code, reason = "only its schema is wanted")]
-pub enum Written {
+#[schemars(rename = "Written")]
+pub enum MarketForms {
     Short(bool),
-    Long(Box<Market>),
+    Long(Box<MarketSection>),
 }
 
 impl<'de> Deserialize<'de> for Switch {
@@ -49,7 +50,7 @@ impl<'de> Deserialize<'de> for Switch {
                 Ok(if on { Switch::On(Box::default()) } else { Switch::Off })
             }
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Switch, A::Error> {
-                Market::deserialize(MapAccessDeserializer::new(map)).map(|market| Switch::On(Box::new(market)))
+                MarketSection::deserialize(MapAccessDeserializer::new(map)).map(|market| Switch::On(Box::new(market)))
             }
         }
         d.deserialize_any(Either)
@@ -59,7 +60,8 @@ impl<'de> Deserialize<'de> for Switch {
 /// How the market deals. Amounts are decimal texts in UT, such as "120" or "0.5".
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Market {
+#[schemars(rename = "Market")]
+pub struct MarketSection {
     /// The platform's share of a price, between 0 and 1. Default "0.10".
     commission: Option<String>,
     /// Set the buyer's money aside with the order; otherwise the buyer does so as a step of its own. Default false.
@@ -73,7 +75,7 @@ pub struct Market {
     /// How long a buyer has to confirm a delivery, in milliseconds; then it is settled. Default 259200000 (three days).
     confirm_ms: Option<u64>,
     /// How far agents may go without a person's yes, where their user has no limits of its own.
-    limits: Limits,
+    limits: SpendingSection,
     /// Somebody looks at every capability before it is on the market. Default false.
     review: bool,
     /// Callbacks to sellers may be plain http and on this machine or network: for trying things out. Default false.
@@ -102,7 +104,8 @@ pub struct Market {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Limits {
+#[schemars(rename = "Limits")]
+pub struct SpendingSection {
     /// In one purchase. Default "100".
     per_call: Option<String>,
     /// In one day of UTC. Default "5000".
@@ -121,7 +124,7 @@ pub struct FileLimits {
     user_bytes: Option<u64>,
 }
 
-impl Market {
+impl MarketSection {
     /// Checks the values. Secrets are read when they are needed.
     pub fn check(&self) -> anyhow::Result<()> {
         for (name, value, least, most) in [
@@ -239,7 +242,7 @@ impl Market {
     }
 
     /// Keeps the tenant with which the market was opened: users and money do not move.
-    pub fn held_to(mut self, tenant: &str) -> Market {
+    pub fn held_to(mut self, tenant: &str) -> MarketSection {
         self.tenant = Some(tenant.to_owned());
         self
     }
@@ -262,7 +265,7 @@ mod tests {
         serde_saphyr::from_str(text).map_err(|error| anyhow::anyhow!(with_nearest(&error.to_string())))
     }
 
-    fn read(text: &str) -> anyhow::Result<Market> {
+    fn read(text: &str) -> anyhow::Result<MarketSection> {
         match parse(text)?.market {
             Some(Switch::On(market)) => {
                 market.check()?;

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use gateway::product::{Demo, Host, Prepared, ProductService, Setup};
+use gateway::product::{Demo, Prepared, ProductHost, ProductService, Setup};
 use gateway::{GatewayVersion, Settings, settings};
 use model::ports::agent::Agent;
 use serde_json::{Map, Value};
 
-use crate::config::{Market as MarketSection, Switch};
+use crate::config::{MarketSection, Switch};
 use crate::pricing::Prices;
 use crate::service::{Market, MarketConfig};
 use crate::{MarketService, demo};
@@ -77,7 +77,7 @@ impl Prepared for PreparedMarket {
         self.terms.check_agents(&served).map_err(|error| settings::Error(error.to_string()))
     }
 
-    fn open<'a>(&'a self, host: Host<'a>) -> BoxFuture<'a, anyhow::Result<Option<Arc<dyn ProductService>>>> {
+    fn open<'a>(&'a self, host: ProductHost<'a>) -> BoxFuture<'a, anyhow::Result<Option<Arc<dyn ProductService>>>> {
         Box::pin(async move {
             if !self.opens {
                 return Ok(None);

@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use gateway::product::Setup;
 
-use crate::config::Market;
+use crate::config::MarketSection;
 
 /// How much may be spent on agents with a price. Amounts are decimal texts in UT.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -71,7 +71,7 @@ pub struct Prices {
 
 impl Prices {
     /// Parses and checks the prices. An agent with a price needs a market, which has the money.
-    pub fn of(setup: &Setup<'_>, market: Option<&Market>) -> anyhow::Result<Option<Prices>> {
+    pub fn of(setup: &Setup<'_>, market: Option<&MarketSection>) -> anyhow::Result<Option<Prices>> {
         let mut agents = BTreeMap::new();
         for agent in setup.agents {
             let name = agent.name;

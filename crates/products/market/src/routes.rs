@@ -9,7 +9,7 @@ use model::{Fault, Kind};
 use web::body::Response;
 
 use super::MarketSettings;
-use crate::config::Market as MarketSection;
+use crate::config::MarketSection;
 use crate::rest::request_rate::RequestRate;
 use crate::service::{Market, MarketConfig};
 use crate::uumit::endpoint as uumit;

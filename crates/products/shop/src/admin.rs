@@ -13,7 +13,7 @@ use shop_rules::site::SiteDraft;
 use shop_rules::{Site, Slug};
 
 use super::ShopService;
-use crate::oauth::{ApiKeySummary, ClientSummary, GrantSummary, NewApiKey, Oauth};
+use crate::oauth::{ApiKeySummary, ClientSummary, GrantSummary, NewWorkspaceKey, Oauth};
 use gateway::admin::{AdminCommand, AdminContext, AdminRequest, wrong_arguments};
 
 /// Most differences, clients or grants in a response.
@@ -139,7 +139,7 @@ async fn perform(context: &AdminContext<'_>, arguments: Value) -> Result<Value, 
         }
         ShopOperation::KeyCreate { workspace, name, scopes, expires_in_ms } => {
             let expires_at = expires_in_ms.map(|ms| shop.now().plus_ms(ms));
-            let new = NewApiKey { workspace: workspace.into(), name, scopes, expires_at };
+            let new = NewWorkspaceKey { workspace: workspace.into(), name, scopes, expires_at };
             let (secret, key) = keys.make_key(new).await?;
             let mut shown = show_key(&key);
             context.audit("shop", with(&shown, "key created"));

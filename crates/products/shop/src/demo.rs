@@ -2,7 +2,7 @@
 //!
 //! The stock is added once, so that items sold since stay sold. Keys are generated once and stay in `demo.json`.
 
-use crate::oauth::{NewApiKey, Oauth};
+use crate::oauth::{NewWorkspaceKey, Oauth};
 use crate::service::Shop;
 use anyhow::Context;
 use serde_json::{Map, Value};
@@ -69,7 +69,7 @@ pub async fn open(shop: &Shop, keys: &Oauth, all: &Map<String, Value>) -> anyhow
         let secret = all.get(SECTION).and_then(|section| section[name].as_str());
         let secret =
             secret.with_context(|| format!("demo.json has no {SECTION}.{name}; remove the file and start again"))?;
-        let new = NewApiKey { workspace: SITE.into(), name: format!("demo-{name}"), scopes, expires_at: None };
+        let new = NewWorkspaceKey { workspace: SITE.into(), name: format!("demo-{name}"), scopes, expires_at: None };
         if let Err(fault) = keys.put_key(secret, new).await {
             tracing::warn!("the demo's {SECTION}.{name} cannot be used: {fault}");
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::bail;
 use engine::Engine;
 use futures_util::future::BoxFuture;
-use gateway::product::{Demo, Host, Prepared, ProductService, RosterEntry, Setup};
+use gateway::product::{Demo, Prepared, ProductHost, ProductService, RosterEntry, Setup};
 use gateway::{GatewayVersion, Settings, settings};
 use model::ports::agent::Agent;
 use serde_json::{Map, Value, json};
@@ -91,7 +91,7 @@ impl Prepared for PreparedShop {
         self.config.as_ref().map_or(Ok(()), |(_, aly)| check(aly, settings))
     }
 
-    fn open<'a>(&'a self, host: Host<'a>) -> BoxFuture<'a, anyhow::Result<Option<Arc<dyn ProductService>>>> {
+    fn open<'a>(&'a self, host: ProductHost<'a>) -> BoxFuture<'a, anyhow::Result<Option<Arc<dyn ProductService>>>> {
         Box::pin(async move {
             if let Some(running) = &self.running {
                 return Ok(Some(running.clone() as Arc<dyn ProductService>));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{anyhow, bail};
 use futures_util::future::BoxFuture;
-use gateway::product::{Host, Prepared, ProductService, RosterEntry, Setup};
+use gateway::product::{Prepared, ProductHost, ProductService, RosterEntry, Setup};
 use gateway::{Settings, settings};
 use model::Json;
 use model::ports::agent::Agent;
@@ -16,7 +16,7 @@ use systems_graph::{System, SystemGraph, Systems};
 
 use crate::changes::SystemChanges;
 use crate::config::{self, Orloj as EndpointConfig, Resources as Rules};
-use crate::resources::admission::{self, Trouble, Troubles, Written, in_spec};
+use crate::resources::admission::{self, AgentConfigs, Trouble, Troubles, in_spec};
 use crate::resources::{Resource, ResourceKind, StoredResources, load};
 use crate::{SystemsService, SystemsSettings, agent, demo};
 
@@ -67,7 +67,7 @@ pub(crate) struct PreparedSystems {
     /// The systems of the config.
     configured: Systems,
     /// The config of agents, by name.
-    agents: Written,
+    agents: AgentConfigs,
     remotes: Vec<(Arc<str>, String)>,
     demo_tokens: Option<demo::Tokens>,
     running: Option<Arc<SystemsService>>,
@@ -333,7 +333,7 @@ impl Prepared for PreparedSystems {
         own.map_or(Ok(()), |own| crate::orloj::endpoint::check(&own, settings))
     }
 
-    fn open<'a>(&'a self, _host: Host<'a>) -> BoxFuture<'a, anyhow::Result<Option<Arc<dyn ProductService>>>> {
+    fn open<'a>(&'a self, _host: ProductHost<'a>) -> BoxFuture<'a, anyhow::Result<Option<Arc<dyn ProductService>>>> {
         Box::pin(async move {
             let Some(settings) = self.settings()? else { return Ok(None) };
             if self.is_loaded {

@@ -1,6 +1,7 @@
 //! A public type name is defined once in the workspace.
 //!
-//! Exempt are names that mean the same in every crate ([`SHARED`]), wire shapes, and types of tests and of functions.
+//! Exempt are names that mean the same in every crate ([`SHARED`]), wire shapes, arguments of the command line, and types of
+//! tests and of functions.
 
 use std::collections::BTreeMap;
 
@@ -12,6 +13,8 @@ use super::tree::Tree;
 
 /// A module's own error, options of an agent kind, and a section of the config.
 const SHARED: &[&str] = &["Error", "Options", "Section", "Result"];
+/// Derives of arguments.
+const COMMAND_LINE: &[&str] = &["Args", "Parser", "Subcommand", "ValueEnum"];
 
 pub(super) fn check(tree: &Tree) -> anyhow::Result<Vec<Violation>> {
     let mut places = BTreeMap::<String, Vec<&str>>::new();
@@ -43,12 +46,12 @@ pub(super) fn check(tree: &Tree) -> anyhow::Result<Vec<Violation>> {
 /// Names of the public types of these items, and of modules within them that are not for tests.
 fn defined(items: &[Item], names: &mut Vec<String>) {
     for item in items {
-        let (visibility, name) = match item {
-            Item::Struct(item) => (&item.vis, &item.ident),
-            Item::Enum(item) => (&item.vis, &item.ident),
-            Item::Trait(item) => (&item.vis, &item.ident),
-            Item::Type(item) => (&item.vis, &item.ident),
-            Item::Union(item) => (&item.vis, &item.ident),
+        let (visibility, name, attributes) = match item {
+            Item::Struct(item) => (&item.vis, &item.ident, &item.attrs),
+            Item::Enum(item) => (&item.vis, &item.ident, &item.attrs),
+            Item::Trait(item) => (&item.vis, &item.ident, &item.attrs),
+            Item::Type(item) => (&item.vis, &item.ident, &item.attrs),
+            Item::Union(item) => (&item.vis, &item.ident, &item.attrs),
             Item::Mod(module) => {
                 let tests = module.attrs.iter().any(|attribute| attribute.path().is_ident("cfg"));
                 if let Some((_, items)) = module.content.as_ref().filter(|_| !tests) {
@@ -58,10 +61,23 @@ fn defined(items: &[Item], names: &mut Vec<String>) {
             }
             _ => continue,
         };
-        if !matches!(visibility, Visibility::Inherited) {
+        if !matches!(visibility, Visibility::Inherited) && !attributes.iter().any(is_of_command_line) {
             names.push(name.to_string());
         }
     }
+}
+
+/// Whether an attribute derives arguments of the command line, which are named as users write them.
+fn is_of_command_line(attribute: &syn::Attribute) -> bool {
+    let mut found = false;
+    if attribute.path().is_ident("derive") {
+        let _ = attribute.parse_nested_meta(|meta| {
+            found |=
+                meta.path.segments.last().is_some_and(|last| COMMAND_LINE.contains(&last.ident.to_string().as_str()));
+            Ok(())
+        });
+    }
+    found
 }
 
 #[cfg(test)]
@@ -71,8 +87,14 @@ mod tests {
     #[test]
     fn a_name_with_two_meanings_is_found_where_both_are_public() {
         let tree = Tree::of(&[
-            ("crates/a/src/x.rs", "pub struct Seat; struct Own; pub(crate) enum Error {} fn f() { pub struct Row; }"),
-            ("crates/b/src/y.rs", "pub(super) type Seat = u8; struct Own; enum Error {} pub struct Row;"),
+            (
+                "crates/a/src/x.rs",
+                "pub struct Seat; struct Own; pub(crate) enum Error {} fn f() { pub struct Row; }\n#[derive(Args, Clone)] pub struct Task;",
+            ),
+            (
+                "crates/b/src/y.rs",
+                "pub(super) type Seat = u8; struct Own; enum Error {} pub struct Row; pub struct Task;",
+            ),
             ("crates/b/src/shapes.rs", "pub struct Row;"),
             ("crates/b/tests/z.rs", "pub struct Seat;"),
             ("crates/c/src/z.rs", "#[cfg(test)] mod tests { pub struct Seat; }"),

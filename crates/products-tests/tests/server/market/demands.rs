@@ -1,4 +1,4 @@
-//! What is wanted and what fits it, over the socket.
+//! Demands and the offers that match them, over the socket.
 
 use super::*;
 
@@ -59,7 +59,7 @@ async fn a_demand_is_made_judged_matched_and_closed() {
     assert_eq!((&wanting["items"][0]["demand"], &wanting["looked_at"]), (&made, &json!(1)));
     assert_eq!(wanting["items"][0]["alignment"]["score"], found["items"][0]["alignment"]["score"]);
 
-    // Bought for: closed, and whoever does not own it sees it no more.
+    // A demand that led to a purchase is closed, and only its owner sees it.
     let order = json!({ "capability_id": fitting, "demand_id": id });
     let bought = house.done(BUYER, "/transactions", order).await;
     let matched = house.get(BUYER, &format!("/demands/{id}")).await.1["data"].take();

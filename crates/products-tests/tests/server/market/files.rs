@@ -163,7 +163,7 @@ async fn what_cannot_be_uploaded_is_refused_in_words() {
     let foreign = json!({ "deliverables": [{ "access_id": "acc_00000000000000000000000000000000" }] });
     let foreign = house.post(SELLER, &format!("/transactions/{id}/deliver"), foreign).await;
     assert_eq!((refusal(&foreign), &foreign.1["data"]["details"][0]["field"]), ((422, 1008), &json!("deliverables")));
-    // What a program says that was told nothing is no type.
+    // A media type that the client only guessed is not kept.
     let plain = house.upload(SELLER, &id, "b").header("content-type", "application/x-www-form-urlencoded").body("x=1");
     assert_eq!(told(plain).await.1["data"]["media_type"], "application/octet-stream");
     assert_eq!(refusal(&house.post(BUYER, "/deliverables/acc_0/grant-access", json!({})).await), (404, 1004));

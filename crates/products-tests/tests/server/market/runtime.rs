@@ -143,7 +143,7 @@ async fn a_program_that_comes_again_goes_on_and_what_failed_is_tried_again() {
     assert_eq!(stream.job().await.0, second, "what came meanwhile, and only that");
     house.acted("accept_job", &second, json!({})).await;
     drop(stream);
-    // It fails while nobody listens.
+    // The delivery fails while no receiver listens.
     house.acted("fail", &second, tired).await;
     let mut stream = house.connect(Some(&second)).await;
     let (again, job) = stream.job().await;

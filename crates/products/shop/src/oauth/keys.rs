@@ -16,7 +16,7 @@ const NAME_BYTES: usize = 128;
 
 /// A key to create.
 #[derive(Clone, Debug, Default)]
-pub struct NewApiKey {
+pub struct NewWorkspaceKey {
     pub workspace: Arc<str>,
     pub name: String,
     /// Empty means all scopes.
@@ -44,7 +44,7 @@ impl From<ApiKey> for ApiKeySummary {
 
 impl Oauth {
     /// Creates a key and returns its secret, which is not stored.
-    pub async fn make_key(&self, new: NewApiKey) -> Result<(String, ApiKeySummary), Fault> {
+    pub async fn make_key(&self, new: NewWorkspaceKey) -> Result<(String, ApiKeySummary), Fault> {
         let mut text = secret(KEY)?;
         // The prefixes of other tokens begin with that of keys: a key must not have one of them.
         while text.starts_with(ACCESS) || text.starts_with(REFRESH) {
@@ -55,15 +55,15 @@ impl Oauth {
     }
 
     /// Creates a key with a given secret. An existing key with this secret is left unchanged.
-    pub async fn put_key(&self, secret: &str, new: NewApiKey) -> Result<(), Fault> {
+    pub async fn put_key(&self, secret: &str, new: NewWorkspaceKey) -> Result<(), Fault> {
         if self.read::<ApiKey>(records::KEY, &secret_hash(secret)).await?.is_some() {
             return Ok(());
         }
         self.keep_key(secret, new).await.map(drop)
     }
 
-    async fn keep_key(&self, text: &str, new: NewApiKey) -> Result<ApiKeySummary, Fault> {
-        let NewApiKey { workspace, name, scopes: asked, expires_at } = new;
+    async fn keep_key(&self, text: &str, new: NewWorkspaceKey) -> Result<ApiKeySummary, Fault> {
+        let NewWorkspaceKey { workspace, name, scopes: asked, expires_at } = new;
         let printable = |text: &str| !text.is_empty() && text.len() <= NAME_BYTES && !text.contains(char::is_control);
         if !printable(&workspace) || !printable(&name) {
             let message = format!("workspace and name are 1 to {NAME_BYTES} bytes of printable text");

@@ -31,7 +31,7 @@ use model::ports::store::{Conflict, StoreError};
 use model::{Caller, Fault, Kind, Record, RecordChange, RecordPage, RecordQuery, Time};
 use subtle::ConstantTimeEq;
 
-pub use keys::{ApiKeySummary, NewApiKey};
+pub use keys::{ApiKeySummary, NewWorkspaceKey};
 pub use makers::{ClientSummary, GrantSummary, RevocationCounts};
 pub(crate) use makers::{KeyKind, RevokedKey};
 

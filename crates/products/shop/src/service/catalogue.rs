@@ -14,7 +14,7 @@ use shop_rules::{
     Coupon, Move, Moves, Product, ProductId, Site, Slug, StockPlace, Unit, Variant, Workspace, WorkspaceId,
 };
 
-use crate::service::records::{self, Host};
+use crate::service::records::{self, SiteHost};
 use crate::service::{Error, Shop, ShopEntity, secret};
 
 const ATTEMPTS: u32 = 16;
@@ -111,7 +111,7 @@ impl Shop {
                     return Err(shop_rules::Error::Field { field: "hosts", says }.into());
                 }
                 if known.is_none() {
-                    records.push(records::put_host(host, &Host { site: site.slug.clone() }, 0));
+                    records.push(records::put_host(host, &SiteHost { site: site.slug.clone() }, 0));
                 }
             }
             let gone = had.iter().flat_map(|(had, _)| &had.hosts).filter(|host| !site.hosts.contains(host));

@@ -15,7 +15,7 @@ use crate::service::{Error, Shop};
 pub(crate) const WORKSPACES: RecordCollection<Workspace> = RecordCollection::new("shop/workspace");
 pub(crate) const SITES: RecordCollection<Site> = RecordCollection::new("shop/site");
 /// Sites by host.
-pub(crate) const HOSTS: RecordCollection<Host> = RecordCollection::new("shop/host");
+pub(crate) const HOSTS: RecordCollection<SiteHost> = RecordCollection::new("shop/host");
 pub(crate) const PRODUCTS: RecordCollection<Product> = RecordCollection::new("shop/product");
 pub(crate) const COUPONS: RecordCollection<Coupon> = RecordCollection::new("shop/coupon");
 pub(crate) const CARTS: RecordCollection<Cart> = RecordCollection::new("shop/cart");
@@ -56,14 +56,14 @@ pub(crate) fn put_site(row: &Site, version: u64) -> RecordChange {
 
 /// The site of a host.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub(crate) struct Host {
+pub(crate) struct SiteHost {
     pub(crate) site: Slug,
 }
-impl Row for Host {
+impl Row for SiteHost {
     const NAME: &'static str = "host";
 }
 
-pub(crate) fn put_host(host: &Arc<str>, row: &Host, version: u64) -> RecordChange {
+pub(crate) fn put_host(host: &Arc<str>, row: &SiteHost, version: u64) -> RecordChange {
     HOSTS.put(host.clone(), unchanged(version), row, vec![listed(ALL, 0)])
 }
 

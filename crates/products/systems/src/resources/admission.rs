@@ -47,7 +47,7 @@ impl Trouble {
 }
 
 /// The config of the server's agents, by name.
-pub(crate) type Written = BTreeMap<String, Value>;
+pub(crate) type AgentConfigs = BTreeMap<String, Value>;
 
 pub(crate) type Troubles = BTreeMap<(ResourceKind, Arc<str>), Trouble>;
 
@@ -79,7 +79,11 @@ pub(crate) fn system(resource: &Resource) -> Result<(System, String), Trouble> {
 }
 
 /// The agent of a document, if it is permitted.
-pub(crate) fn agent(resource: &Resource, written: &Written, rules: &Rules) -> Result<(AgentConfig, String), Trouble> {
+pub(crate) fn agent(
+    resource: &Resource,
+    written: &AgentConfigs,
+    rules: &Rules,
+) -> Result<(AgentConfig, String), Trouble> {
     let Value::Object(mut members) = resource.spec.to_value() else { return Err(wrong("spec: must be an object")) };
     for (name, instead) in ELSEWHERE {
         if members.get(*name).is_some_and(|value| !is_nothing(value)) {
@@ -138,7 +142,7 @@ fn limit(limits: &Value, members: &mut Map<String, Value>) -> Result<(), Trouble
 }
 
 /// The config's agent that is the model, with another prompt.
-fn with_model(model: &Value, own: Map<String, Value>, agents: &Written) -> Result<Map<String, Value>, Trouble> {
+fn with_model(model: &Value, own: Map<String, Value>, agents: &AgentConfigs) -> Result<Map<String, Value>, Trouble> {
     let is_model = |agent: &&Value| agent["kind"] == "openai";
     let found = model.as_str().and_then(|name| agents.get(name)).filter(is_model);
     let Some(Value::Object(found)) = found else {

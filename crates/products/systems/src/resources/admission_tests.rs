@@ -14,11 +14,11 @@ fn made(sort: ResourceKind, name: &str, spec: &str) -> Arc<Resource> {
 #[derive(Default, serde::Deserialize)]
 #[serde(default)]
 struct Root {
-    agents: Written,
+    agents: AgentConfigs,
     orloj: Option<crate::config::Orloj>,
 }
 
-fn config(yaml: &str) -> (Written, Rules) {
+fn config(yaml: &str) -> (AgentConfigs, Rules) {
     let root = if yaml.is_empty() { Root::default() } else { serde_saphyr::from_str(yaml).unwrap() };
     (root.agents, root.orloj.unwrap_or_default().resources)
 }
