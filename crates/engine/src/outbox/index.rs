@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use model::limits::PushLimits;
 use model::{Epoch, PushProgress, PushRow, PushSpec, PushState, Seq, TaskId, Time};
+use tokio::sync::oneshot;
 
 use super::endpoint::{Breaker, Endpoint, Tripped};
 
@@ -34,6 +35,9 @@ pub(super) struct DeliveryRoute {
     pub(super) progress: PushProgress,
     /// The next event according to the store: earlier ones are never delivered again.
     kept: Seq,
+    /// Its job waits until the store has saved the delivery of this event. Dropped with the route, and when the
+    /// progress is set from outside: the job then stops waiting.
+    waiter: Option<(Seq, oneshot::Sender<()>)>,
     phase: Phase,
     /// How often its progress was set from outside: results of deliveries that began before are ignored.
     pub(super) resets: u32,
@@ -54,9 +58,20 @@ impl DeliveryRoute {
         (self.edition, self.epoch) == (key.edition, key.epoch)
     }
 
-    /// Whether the store has saved the delivery of this event.
-    pub(super) fn has_kept(&self, seq: Seq) -> bool {
-        self.kept > seq
+    /// Resolves once the store has saved the delivery of this event; fails if the route is removed or reset first.
+    pub(super) fn once_kept(&mut self, seq: Seq) -> oneshot::Receiver<()> {
+        let (waiter, kept) = oneshot::channel();
+        self.waiter = Some((seq, waiter));
+        self.answer_waiter();
+        kept
+    }
+
+    fn answer_waiter(&mut self) {
+        let kept = self.kept;
+        if let Some((_, waiter)) = self.waiter.take_if(|(seq, _)| kept > *seq) {
+            // Without a receiver the job has ended.
+            let _ = waiter.send(());
+        }
     }
 }
 
@@ -176,6 +191,7 @@ impl Index {
         let route = self.find(key.task, &key.id).and_then(|no| self.routes.get_mut(&no));
         if let Some(route) = route.filter(|route| route.is(key)) {
             route.kept = route.kept.max(next);
+            route.answer_waiter();
         }
     }
 
@@ -207,7 +223,8 @@ impl Index {
         let waits = progress.attempts > 0 && progress.due > now;
         let kept = progress.next;
         let phase = Phase::Idle;
-        let route = DeliveryRoute { task, id, edition, epoch, spec, endpoint, progress, kept, phase, resets: 0 };
+        let (waiter, resets) = (None, 0);
+        let route = DeliveryRoute { task, id, edition, epoch, spec, endpoint, progress, kept, waiter, phase, resets };
         self.endpoints.entry(route.endpoint.clone()).or_default().routes += 1;
         self.routes.insert(no, route);
         let of_task = self.of_task.entry(task).or_default();
@@ -386,7 +403,7 @@ impl Index {
     pub(super) fn reset(&mut self, no: RouteNo, epoch: Epoch, progress: PushProgress) {
         let Some(route) = self.routes.get_mut(&no) else { return };
         self.unsaved.remove(&(route.task, route.id.clone()));
-        (route.epoch, route.kept) = (epoch, progress.next);
+        (route.epoch, route.kept, route.waiter) = (epoch, progress.next, None);
         let name = route.endpoint.clone();
         route.resets = route.resets.wrapping_add(1);
         let waits = route.phase == Phase::Waiting;

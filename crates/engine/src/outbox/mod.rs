@@ -30,7 +30,7 @@ use model::ports::webhook::{WebhookOutcome, WebhookSender};
 use model::{Fault, PushProgress, PushRow, PushSpec, PushState, Seq, TaskId, Time};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -58,8 +58,6 @@ pub(crate) struct Outbox {
     wake: Notify,
     /// Progress is waiting to be saved.
     unsaved: Notify,
-    /// The number of saves of progress.
-    saves: watch::Sender<u64>,
     /// The lease under which the configs here were last compared with the store's, plus one; without that comparison
     /// nothing is delivered.
     compared: AtomicU64,
@@ -80,7 +78,6 @@ impl Default for Outbox {
             sieve: (0..SIEVE).map(|_| AtomicU32::new(0)).collect(),
             wake: Notify::new(),
             unsaved: Notify::new(),
-            saves: watch::Sender::new(0),
             compared: AtomicU64::new(0),
             saving: tokio::sync::Mutex::default(),
             closing: CancellationToken::new(),
@@ -320,28 +317,18 @@ impl Outbox {
         self.uncount(task, last);
     }
 
-    /// Waits until the store has saved the delivery of this event. Returns whether the job may continue.
+    /// Waits until the store has saved the delivery of this event. Returns whether the job may continue: not if its
+    /// config was removed or set from outside meanwhile, since that progress may never be saved.
     async fn kept(&self, job: &DeliveryJob, go: &Go, seq: Seq) -> bool {
-        let mut saves = self.saves.subscribe();
-        loop {
-            saves.mark_unchanged();
-            let has_kept = {
-                let index = self.index.lock();
-                let route = index.get(job.no).filter(|route| route.resets == go.resets);
-                route.map(|route| route.has_kept(seq))
-            };
-            match has_kept {
-                None => return false,
-                Some(true) => return true,
-                Some(false) => {}
-            }
-            tokio::select! {
-                saved = saves.changed() => if saved.is_err() {
-                    return false;
-                },
-                // `close` saves the progress of accepted deliveries.
-                () = self.closing.cancelled() => return false,
-            }
+        let kept = {
+            let mut index = self.index.lock();
+            let Some(route) = index.get_mut(job.no).filter(|route| route.resets == go.resets) else { return false };
+            route.once_kept(seq)
+        };
+        tokio::select! {
+            kept = kept => kept.is_ok(),
+            // `close` saves the progress of accepted deliveries.
+            () = self.closing.cancelled() => false,
         }
     }
 

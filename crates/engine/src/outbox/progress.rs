@@ -103,7 +103,6 @@ impl Outbox {
                     return Err(trouble);
                 }
             }
-            self.saves.send_modify(|saves| *saves = saves.wrapping_add(1));
             self.wake.notify_one();
             // Progress that arrived meanwhile is saved next time.
             if !more {

@@ -8,7 +8,7 @@ use model::limits::PushLimits;
 use model::ports::agent::EndState;
 use model::ports::store::StoreError;
 use model::ports::webhook::WebhookOutcome;
-use model::{Limits, PushCall, PushState};
+use model::{Limits, PushCall, PushState, Seq, TaskId};
 
 use crate::common::{
     Adverbs, House, Manners, Mood, Play, Post, Puppet, acting, aside, at, begin, echo, failed, hook_of, on_both_stores,
@@ -196,6 +196,81 @@ async fn deliveries_go_on_when_what_could_not_be_kept_is_no_longer_wanted() {
         post.said_to("https://b.example/", "completed: done").await;
     })
     .await;
+}
+
+/// A delivery that was accepted, and whose progress is not saved yet: the store refused it, and the next attempt to
+/// save it waits for a time, on a paused clock.
+struct Unsaved {
+    post: Arc<Post>,
+    engine: engine::Engine,
+    task: TaskId,
+}
+
+impl Unsaved {
+    /// With one delivery at a time to an endpoint.
+    async fn new() -> Unsaved {
+        let (mut house, post) = (House::memory(), Post::with(|_| Play::Held));
+        let push = PushLimits { deliveries_per_endpoint: 1, ..PushLimits::default() };
+        let engine = house.start_post([scripted()], &post, Limits { push, ..quick() }).await;
+        let task = begin(&engine, "scripted", say("ask")).await.id;
+        crate::common::task_when(&engine, task, |task| task.core.turn.is_none()).await;
+        engine.push(&at("scripted"), PushCall::Create(hook_of(task, "a", "https://a.example/"))).await.unwrap();
+        engine.redeliver(task, None, Some(Seq(1))).await.unwrap();
+        post.sent_at_least(1).await;
+        post.plays(|_| Play::Now(WebhookOutcome::Taken));
+        house.shelf().be(Mood::Refuses(StoreError::Full));
+        post.release();
+        until(async || house.shelf().refused() > 1).await;
+        house.shelf().be(Mood::Fine);
+        assert_eq!(post.sent().len(), 1);
+        Unsaved { post, engine, task }
+    }
+
+    async fn push(&self, call: PushCall) {
+        self.engine.push(&at("scripted"), call).await.unwrap();
+    }
+
+    /// Another config of the endpoint is delivered: the first delivery has given its slot back.
+    async fn lets_others_go(&self) {
+        let url = "https://a.example/other";
+        begin(&self.engine, "scripted", say("complete").telling(url)).await;
+        soon(self.post.said_to(url, "completed: done")).await;
+    }
+}
+
+/// Fails instead of waiting for ever.
+async fn soon<T>(work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(60), work).await.expect("nothing is delivered")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_config_that_is_deleted_before_its_progress_is_kept_occupies_no_slot() {
+    let unsaved = Unsaved::new().await;
+    unsaved.push(PushCall::Delete { task: unsaved.task.to_string(), id: "a".into() }).await;
+    unsaved.lets_others_go().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_config_that_is_replaced_before_its_progress_is_kept_occupies_no_slot() {
+    let unsaved = Unsaved::new().await;
+    unsaved.push(PushCall::Create(hook_of(unsaved.task, "a", "https://b.example/"))).await;
+    unsaved.lets_others_go().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_is_purged_before_its_progress_is_kept_occupies_no_slot() {
+    let unsaved = Unsaved::new().await;
+    assert!(unsaved.engine.purge(unsaved.task).await.unwrap());
+    unsaved.lets_others_go().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_redelivery_before_the_progress_is_kept_is_made() {
+    let unsaved = Unsaved::new().await;
+    unsaved.engine.redeliver(unsaved.task, None, Some(Seq(1))).await.unwrap();
+    let sent = soon(unsaved.post.sent_at_least(2)).await;
+    assert_eq!((sent[0].seq, sent[1].seq), (1, 1));
+    unsaved.lets_others_go().await;
 }
 
 #[tokio::test]

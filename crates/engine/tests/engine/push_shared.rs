@@ -4,13 +4,15 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use model::limits::PushLimits;
 use model::ports::agent::EndState;
+use model::ports::store::StoreError;
 use model::ports::webhook::WebhookOutcome;
-use model::{PushState, TaskId};
+use model::{Limits, PushState, TaskId};
 
 use crate::common::{
-    Adverbs as _, Cue, Play, Post, Process, Puppet, Square, at, begin, echo, hook_of, quick, say, scripted, task_of,
-    until, working,
+    Adverbs as _, Cue, Mood, Play, Post, Process, Puppet, Square, at, begin, echo, hook_of, quick, say, scripted,
+    task_of, until, working,
 };
 
 /// Deliveries as they arrived, by URL.
@@ -158,6 +160,29 @@ async fn a_config_removed_elsewhere_is_let_go_of_without_a_hint() {
     assert_eq!(post.sent().len(), 1);
 }
 
+/// A delivery whose progress could not be saved before another process took its config over gives its slot back.
+#[tokio::test(start_paused = true)]
+async fn a_config_that_is_lost_before_its_progress_is_kept_occupies_no_slot() {
+    let (square, post) = (Square::new(), Post::with(|_| Play::Held));
+    let push = PushLimits { deliveries_per_endpoint: 1, ..PushLimits::default() };
+    let limits = Limits { push, ..quick() };
+    let away = square.start_post(scripted(), limits, Some(&post)).await;
+    begin(&away.engine, "scripted", say("complete").telling("https://hook/one")).await;
+    post.sent_at_least(1).await;
+    post.plays(|_| Play::Now(WebhookOutcome::Taken));
+    away.shelf.be(Mood::Refuses(StoreError::Full));
+    post.release();
+    until(async || away.shelf.refused() > 1).await;
+    square.lapse(away.member.no);
+    let here = square.start_post(scripted(), quick(), Some(&post)).await;
+    square.come_back(away.member.no);
+    until(async || away.engine.figures().push_active == 0).await;
+    away.shelf.be(Mood::Fine);
+    let task = begin(&away.engine, "scripted", say("complete").telling("https://hook/two")).await.id;
+    soon(post.said_to("https://hook/two", "completed: done")).await;
+    soon(until(async || is_done(&here, task).await)).await;
+}
+
 /// Two hours ahead.
 const AHEAD_MS: i64 = 2 * 3_600_000;
 
@@ -195,9 +220,9 @@ async fn an_attempt_that_waits_is_made_when_the_clock_is_set_back() {
     soon(until(async || is_done(&here, task).await)).await;
 }
 
-/// Fails instead of waiting for hours.
+/// Fails instead of waiting for hours, or for ever.
 async fn soon<T>(work: impl Future<Output = T>) -> T {
-    tokio::time::timeout(std::time::Duration::from_secs(60), work).await.expect("it waits for a clock")
+    tokio::time::timeout(std::time::Duration::from_secs(60), work).await.expect("it waits too long")
 }
 
 /// A small generator, so that a seed determines the whole case.
