@@ -274,7 +274,13 @@ impl Connection {
 
     fn fill(&mut self) -> io::Result<usize> {
         let mut space = [0_u8; 16 * 1024];
-        let count = self.socket.read(&mut space)?;
+        let count = loop {
+            match self.socket.read(&mut space) {
+                // A signal to this process is no answer of the server.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                read => break read?,
+            }
+        };
         self.pending.extend_from_slice(&space[..count]);
         Ok(count)
     }

@@ -561,7 +561,7 @@ impl Live {
             match caught_up {
                 Ok(_) => return Ok(()),
                 Err(AppendError::Trouble(trouble)) => {
-                    backoff.pause(shared, self.id, trouble).await.map_err(troubled)?
+                    backoff.pause(shared, self.id, trouble).await.map_err(troubled)?;
                 }
                 Err(failed) => return Err(failed.into()),
             }

@@ -152,7 +152,7 @@ async fn listen(shared: &Shared, turn: &Turn, mut call: ToolCall, emitter: &Emit
         };
         match next {
             Next::Happened(Happening::Progress(says)) => {
-                emitter.say(AgentEvent::Working(Some(AgentMessage::text(says)))).await
+                emitter.say(AgentEvent::Working(Some(AgentMessage::text(says)))).await;
             }
             Next::Happened(Happening::Asked(asked, answer)) => {
                 let question = ToolQuestion::new(&call.tool, *asked);

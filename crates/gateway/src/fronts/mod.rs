@@ -298,7 +298,7 @@ impl CallContext<'_> {
         let wire = self.wire;
         match done {
             CallResult::Sent(SendAnswer::Task(task), view) => {
-                wire.sent_task(w, task, view, self.shown(task).as_deref())
+                wire.sent_task(w, task, view, self.shown(task).as_deref());
             }
             CallResult::Sent(SendAnswer::Reply(reply), _) => {
                 wire.sent_message(w, &reply.message, &Head::new(reply.exchange, None, &reply.context));

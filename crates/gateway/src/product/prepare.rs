@@ -1,9 +1,10 @@
 //! A product on its way from the config to its service.
 //!
 //! 1. [`ProductKind::prepare`](super::ProductKind::prepare) reads the sections of the config and checks them. It opens
-//! nothing, so that `config check` can call it. 2. A [`Prepared`] product names the agents that it adds to the roster,
-//! and wraps agents. The engine starts with them. 3. [`Prepared::open`] makes the service from the running engine: at
-//! the start, and again at each reload, where the service hands its state over by [`Setup::running`].
+//!    nothing, so that `config check` can call it.
+//! 2. A [`Prepared`] product names the agents that it adds to the roster, and wraps agents. The engine starts with them.
+//! 3. [`Prepared::open`] makes the service from the running engine: at the start, and again at each reload, where the
+//!    service hands its state over by [`Setup::running`].
 //!
 //! A product whose agents change while the server runs has [`RosterChanges`]. The binary makes one change at a time:
 //! draft, roster, build, check, store, put in force.

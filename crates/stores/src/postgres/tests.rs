@@ -353,7 +353,7 @@ async fn a_commit_that_the_database_cannot_take_fails_alone() {
     for (n, outcome) in group.into_iter().enumerate() {
         match outcome.await {
             Outcome::Refused(StoreError::Broken(text)) if n % 20 == 7 => {
-                assert!(text.contains("not this one"), "{text}")
+                assert!(text.contains("not this one"), "{text}");
             }
             Outcome::Done if n % 20 != 7 => {}
             other => panic!("commit {n}: {other:?}"),

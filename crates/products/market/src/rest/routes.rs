@@ -270,7 +270,7 @@ impl MarketRoute {
         match self.who {
             RouteAccess::Anyone => {}
             RouteAccess::Either | RouteAccess::Caller => {
-                all.extend([MarketCode::NOBODY, MarketCode::KEY, MarketCode::NOT_LINKED])
+                all.extend([MarketCode::NOBODY, MarketCode::KEY, MarketCode::NOT_LINKED]);
             }
         }
         if self.takes.is_some() {

@@ -152,6 +152,9 @@ pub enum ResourceWrite {
     },
 }
 
+/// The outcome of a write, with the resource as it is afterwards.
+pub type WriteResult = Result<(ChangeOutcome, Arc<Resource>), Error>;
+
 /// A requested change in the queue, and the channel for its outcome.
 #[derive(Debug)]
 pub struct WriteRequest {
@@ -159,7 +162,7 @@ pub struct WriteRequest {
     /// The name of the caller, for the audit log.
     pub by: Arc<str>,
     /// None once the caller is answered.
-    pub answer: Option<oneshot::Sender<Result<(ChangeOutcome, Arc<Resource>), Error>>>,
+    pub answer: Option<oneshot::Sender<WriteResult>>,
 }
 
 /// The effect of a change on a resource.
