@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::scripted::stage::{Stage, brief};
+use crate::scripted::stage::{ScriptContext, brief};
 use crate::testing::{agent, text};
 use crate::{Agents, KINDS};
 
@@ -74,7 +74,7 @@ fn every_option_has_its_row() {
 async fn the_program_that_guesses_plays_along() {
     let (folder, _) = program("command", |text| text);
     let config = json!({"kind": "command", "mode": "jsonl", "command": "python3 program.py", "cwd": folder.path()});
-    let mut stage = Stage::new(agent(config).await);
+    let mut stage = ScriptContext::new(agent(config).await);
     let said = stage.hear(text("let us play")).await;
     assert_eq!(brief(&said)[1..], ["working thinking", "InputRequired which number from 1 to 10 do you guess?"]);
     assert_eq!(brief(&stage.hear(text("3")).await)[2..], ["InputRequired no; try another"]);
@@ -87,7 +87,7 @@ async fn the_endpoint_that_shouts_shouts() {
     // Wait until it listens.
     let url = format!("http://127.0.0.1:{port}/");
     let agent = agent(json!({"kind": "http", "url": url, "retries": 1_000, "retry_ms": 1})).await;
-    let mut said = brief(&Stage::new(agent).hear(text("hello")).await);
+    let mut said = brief(&ScriptContext::new(agent).hear(text("hello")).await);
     said.retain(|said| !said.contains("; trying again in "));
     assert_eq!(said[1..], ["response= HELLO!", "Completed"]);
 }
@@ -97,7 +97,7 @@ async fn the_model_that_stands_in_speaks() {
     let (_folder, _child, port) = server("openai", "9001").await;
     let url = format!("http://127.0.0.1:{port}/v1");
     let config = json!({"kind": "openai", "base_url": url, "model": "m", "retries": 1_000, "retry_ms": 1});
-    let said = brief(&Stage::new(agent(config).await).hear(text("hello")).await);
+    let said = brief(&ScriptContext::new(agent(config).await).hear(text("hello")).await);
     assert_eq!(said.last().unwrap(), "Completed", "{said:?}");
     assert!(said.iter().any(|said| said.contains(r#""output_tokens":8"#)), "{said:?}");
 }

@@ -9,11 +9,11 @@ use model::{Message, Part, Role};
 use tokio::sync::oneshot;
 
 use crate::AgentConfig;
-use crate::scripted::stage::{Stage, inbound};
+use crate::scripted::stage::{ScriptContext, inbound};
 
 /// A turn of a fresh task with one message, as an agent is given it.
 pub(crate) fn turn(parts: Vec<Part>) -> Turn {
-    let mut stage = Stage::new(Arc::new(crate::echo::EchoAgent::new()));
+    let mut stage = ScriptContext::new(Arc::new(crate::echo::EchoAgent::new()));
     let message = Arc::new(inbound("m1", parts.clone()));
     stage.say("m1", parts);
     let task = stage.task().clone();

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use systems::admin::apply_request;
 use systems::resources::ResourceDocument;
 
-use crate::command::{Output, Whereabouts};
+use crate::command::{DataArgs, Output};
 use crate::config::{DataLocation, secret};
 use crate::operate::{ask, print, text};
 
@@ -38,7 +38,7 @@ pub(crate) struct Apply {
     #[arg(long, value_name = "KEY", requires = "url")]
     key: Option<String>,
     #[command(flatten)]
-    whereabouts: Whereabouts,
+    whereabouts: DataArgs,
     #[command(flatten)]
     output: Output,
 }

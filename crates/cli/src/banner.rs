@@ -8,7 +8,7 @@ use gateway::GatewayVersion;
 use gateway::admin::FirstKey;
 
 use crate::plan::Plan;
-use crate::store::Place;
+use crate::store::StoreLocation;
 
 const COLUMNS: usize = 80;
 /// Most characters of agents' names to show; the rest is a count.
@@ -58,7 +58,7 @@ fn screen(plan: &Plan, address: SocketAddr, agents: &[String], first_key: Option
         fact("public", public);
     }
     fact("agents", &listed(agents));
-    if let Some(store) = plan.config.store.as_ref().and_then(Place::shown) {
+    if let Some(store) = plan.config.store.as_ref().and_then(StoreLocation::shown) {
         fact("store", &store);
     }
     fact("data", &plan.data.display().to_string());
@@ -130,12 +130,12 @@ fn wrap(text: &str, columns: usize) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::{Serve, Whereabouts};
+    use crate::command::{DataArgs, Serve};
     use crate::config::Config;
 
     fn plan(yaml: Option<&str>, listen: &str) -> Plan {
         let config = yaml.map(|_| "rialto.yaml".into());
-        let whereabouts = Whereabouts { config, ..Whereabouts::default() };
+        let whereabouts = DataArgs { config, ..DataArgs::default() };
         let options = Serve { whereabouts, listen: Some(listen.parse().unwrap()), ..Serve::default() };
         Plan::of(&options, Config::parse(yaml.unwrap_or_default()).unwrap(), None).unwrap()
     }

@@ -71,7 +71,7 @@ pub(crate) enum Command {
 
 /// Where the config and the data are; every command takes these
 #[derive(Args, Clone, Default)]
-pub(crate) struct Whereabouts {
+pub(crate) struct DataArgs {
     /// The config file (YAML) [default: ./rialto.yaml, where there is one]
     #[arg(long, value_name = "FILE", default_value = config_here(), hide_default_value = true)]
     pub(crate) config: Option<PathBuf>,
@@ -80,13 +80,13 @@ pub(crate) struct Whereabouts {
     pub(crate) data: Option<PathBuf>,
     /// Where tasks are kept: sqlite, postgres://user@host/database, or env:NAME or file:PATH where that is [default: sqlite]
     #[arg(long, value_name = "STORE")]
-    pub(crate) store: Option<crate::store::Place>,
+    pub(crate) store: Option<crate::store::StoreLocation>,
 }
 
 #[derive(Args, Clone, Default)]
 pub(crate) struct Serve {
     #[command(flatten)]
-    pub(crate) whereabouts: Whereabouts,
+    pub(crate) whereabouts: DataArgs,
     /// The address to listen on: 127.0.0.1:8080, 8080, :8080, localhost:8080; 0.0.0.0:8080 for other machines [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDRESS", value_parser = crate::listen::parse)]
     pub(crate) listen: Option<SocketAddr>,
@@ -125,9 +125,9 @@ pub(crate) struct Serve {
 #[derive(Subcommand)]
 pub(crate) enum Config {
     /// Read the config as `serve` would and say what is wrong with it
-    Check(Whereabouts),
+    Check(DataArgs),
     /// Print the JSON schema of the config file
-    Schema(Whereabouts),
+    Schema(DataArgs),
 }
 
 #[derive(Subcommand)]
@@ -145,7 +145,7 @@ pub(crate) enum Task {
 #[derive(Args)]
 pub(crate) struct TaskList {
     #[command(flatten)]
-    pub(crate) whereabouts: Whereabouts,
+    pub(crate) whereabouts: DataArgs,
     /// Only this agent's tasks [default: those of every agent]
     #[arg(long)]
     pub(crate) agent: Option<String>,
@@ -166,7 +166,7 @@ pub(crate) struct TaskOne {
     /// The task's id, or the one that its caller chose
     pub(crate) id: String,
     #[command(flatten)]
-    pub(crate) whereabouts: Whereabouts,
+    pub(crate) whereabouts: DataArgs,
     #[command(flatten)]
     pub(crate) output: Output,
 }
@@ -195,7 +195,7 @@ pub(crate) struct KeysCreate {
     #[arg(long, value_name = "TIME", value_parser = gateway::product::config::duration)]
     pub(crate) expires: Option<std::time::Duration>,
     #[command(flatten)]
-    pub(crate) whereabouts: Whereabouts,
+    pub(crate) whereabouts: DataArgs,
     #[command(flatten)]
     pub(crate) output: Output,
 }
@@ -203,7 +203,7 @@ pub(crate) struct KeysCreate {
 #[derive(Args)]
 pub(crate) struct KeysList {
     #[command(flatten)]
-    pub(crate) whereabouts: Whereabouts,
+    pub(crate) whereabouts: DataArgs,
     #[command(flatten)]
     pub(crate) output: Output,
 }
@@ -213,7 +213,7 @@ pub(crate) struct KeysRevoke {
     /// The key's id, or the beginning of it that lists show
     pub(crate) id: String,
     #[command(flatten)]
-    pub(crate) whereabouts: Whereabouts,
+    pub(crate) whereabouts: DataArgs,
     #[command(flatten)]
     pub(crate) output: Output,
 }
@@ -223,7 +223,7 @@ pub(crate) struct Backup {
     /// The file to write; it must not exist
     pub(crate) file: PathBuf,
     #[command(flatten)]
-    pub(crate) whereabouts: Whereabouts,
+    pub(crate) whereabouts: DataArgs,
 }
 
 #[derive(Args)]
@@ -231,7 +231,7 @@ pub(crate) struct Restore {
     /// A file that `rialto backup` wrote
     pub(crate) file: PathBuf,
     #[command(flatten)]
-    pub(crate) whereabouts: Whereabouts,
+    pub(crate) whereabouts: DataArgs,
     /// Replace the data that is there; it is kept beside, as rialto.db.before-restore
     #[arg(long)]
     pub(crate) replace: bool,
@@ -244,7 +244,7 @@ pub(crate) struct Migrate {
     pub(crate) from: Option<String>,
     /// The database to fill: postgres://user@host/database, or env:NAME or file:PATH where that is [default: the config's store]
     #[arg(long, value_name = "STORE")]
-    pub(crate) to: Option<crate::store::Place>,
+    pub(crate) to: Option<crate::store::StoreLocation>,
     /// The config file (YAML) [default: ./rialto.yaml, where there is one]
     #[arg(long, value_name = "FILE", default_value = config_here(), hide_default_value = true)]
     pub(crate) config: Option<PathBuf>,
@@ -258,7 +258,7 @@ pub(crate) struct Migrate {
 #[derive(Args)]
 pub(crate) struct Doctor {
     #[command(flatten)]
-    pub(crate) whereabouts: Whereabouts,
+    pub(crate) whereabouts: DataArgs,
     #[command(flatten)]
     pub(crate) output: Output,
 }
@@ -266,7 +266,7 @@ pub(crate) struct Doctor {
 #[derive(Args)]
 pub(crate) struct Demo {
     #[command(flatten)]
-    pub(crate) whereabouts: Whereabouts,
+    pub(crate) whereabouts: DataArgs,
     #[command(flatten)]
     pub(crate) output: Output,
 }
@@ -274,7 +274,7 @@ pub(crate) struct Demo {
 #[derive(Args)]
 pub(crate) struct Health {
     #[command(flatten)]
-    pub(crate) whereabouts: Whereabouts,
+    pub(crate) whereabouts: DataArgs,
     #[command(flatten)]
     pub(crate) output: Output,
 }
@@ -282,7 +282,7 @@ pub(crate) struct Health {
 #[derive(Args)]
 pub(crate) struct Reload {
     #[command(flatten)]
-    pub(crate) whereabouts: Whereabouts,
+    pub(crate) whereabouts: DataArgs,
     #[command(flatten)]
     pub(crate) output: Output,
 }
@@ -291,7 +291,7 @@ pub(crate) struct Reload {
 pub(crate) struct Output {
     /// The form of what is printed
     #[arg(short, long, default_value = "text")]
-    pub(crate) output: Form,
+    pub(crate) output: OutputFormat,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -301,7 +301,7 @@ pub(crate) enum Auth {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Form {
+pub(crate) enum OutputFormat {
     Text,
     Json,
 }

@@ -24,9 +24,9 @@ pub(crate) use gateway::product::config::{nearest, secret, with_nearest};
 
 use self::mistakes::Mistakes;
 pub(crate) use self::mistakes::{Collected, in_file};
-use crate::command::{self, Whereabouts};
+use crate::command::{self, DataArgs};
 use crate::guard::{JwtIssuer, Mount, PolicyRule, Rates, Tls, VisibilityConfig};
-use crate::store::Place;
+use crate::store::StoreLocation;
 
 /// The config of `rialto serve`. Everything has a default; a flag wins over the file.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -42,7 +42,7 @@ pub(crate) struct Config {
     /// Where tasks are kept: `sqlite` (in the data folder, the default), or a PostgreSQL database that replicas share, as
     /// `postgres://user@host/database`, or `env:NAME` or `file:PATH` where that is.
     #[schemars(with = "Option<crate::store::StoreForms>")]
-    pub(crate) store: Option<Place>,
+    pub(crate) store: Option<StoreLocation>,
     /// Where callers reach the server, for cards; without it, what a trusted proxy or the request's `Host` says.
     pub(crate) public_url: Option<String>,
     /// The agent at the root. Default: the first of `agents`.
@@ -360,13 +360,13 @@ pub(crate) const DATA_HERE: &str = "rialto-data";
 /// The data folder and the store that the flags or the config name.
 pub(crate) struct DataLocation {
     pub(crate) folder: PathBuf,
-    pub(crate) store: Place,
+    pub(crate) store: StoreLocation,
     /// The file with the sealing key, if the config names one.
     pub(crate) key_file: Option<PathBuf>,
 }
 
 impl DataLocation {
-    pub(crate) fn at(whereabouts: &Whereabouts) -> anyhow::Result<DataLocation> {
+    pub(crate) fn at(whereabouts: &DataArgs) -> anyhow::Result<DataLocation> {
         let config = whereabouts.config.as_deref();
         let (data, store, key_file) = match (&whereabouts.data, &whereabouts.store) {
             // Then an invalid config does not matter.
@@ -386,7 +386,7 @@ impl DataLocation {
 
     /// The data in this folder, with defaults.
     pub(crate) fn folder(folder: &Path) -> DataLocation {
-        DataLocation { folder: folder.to_owned(), store: Place::Sqlite, key_file: None }
+        DataLocation { folder: folder.to_owned(), store: StoreLocation::Sqlite, key_file: None }
     }
 }
 
@@ -400,7 +400,7 @@ pub(crate) fn run(command: &command::Config) -> anyhow::Result<()> {
             for warning in crate::roster::unreachable(&plan.config.written) {
                 writeln!(std::io::stderr(), "warning: {warning}")?;
             }
-            if let Some(warning) = plan.config.store.as_ref().and_then(crate::store::Place::warning) {
+            if let Some(warning) = plan.config.store.as_ref().and_then(crate::store::StoreLocation::warning) {
                 writeln!(std::io::stderr(), "warning: {warning}")?;
             }
             let what =

@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use systems::admin;
 
-use crate::command::{Serve, Whereabouts};
+use crate::command::{DataArgs, Serve};
 use crate::config::DataLocation;
 use crate::operate::{ask_data, ask_running, text};
 use crate::plan::Plan;
@@ -27,7 +27,7 @@ pub(crate) struct Graph {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    whereabouts: Whereabouts,
+    whereabouts: DataArgs,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -8,7 +8,7 @@ use gateway::admin::RedactedText;
 use market::admin::{self, MarketOperation, OpenedKey};
 use serde_json::Value;
 
-use crate::command::{Form, Output, Whereabouts};
+use crate::command::{DataArgs, Output, OutputFormat};
 use crate::config::{Config, DataLocation};
 use crate::operate::{ask, print, text};
 use market::config::Switch;
@@ -92,7 +92,7 @@ pub(crate) struct Verify {
 #[derive(Args)]
 pub(crate) struct At {
     #[command(flatten)]
-    whereabouts: Whereabouts,
+    whereabouts: DataArgs,
     #[command(flatten)]
     output: Output,
     /// The same as --output json
@@ -126,7 +126,7 @@ impl At {
     }
 
     fn print(&self, value: &Value, person: impl FnOnce(&Value) -> String) -> anyhow::Result<()> {
-        let output = if self.json { Form::Json } else { self.output.output };
+        let output = if self.json { OutputFormat::Json } else { self.output.output };
         print(&Output { output }, value, person)
     }
 }
@@ -281,7 +281,7 @@ mod tests {
 
     use super::*;
     use crate::command::Arguments;
-    use crate::store::{Choice, Place};
+    use crate::store::{StoreLocation, StoreOptions};
 
     #[test]
     fn what_can_be_typed() {
@@ -310,10 +310,10 @@ mod tests {
     }
 
     fn at(folder: &std::path::Path) -> At {
-        let (data, store) = (Some(folder.to_owned()), Some(Place::Sqlite));
+        let (data, store) = (Some(folder.to_owned()), Some(StoreLocation::Sqlite));
         At {
-            whereabouts: Whereabouts { config: None, data, store },
-            output: Output { output: Form::Json },
+            whereabouts: DataArgs { config: None, data, store },
+            output: Output { output: OutputFormat::Json },
             json: false,
         }
     }
@@ -383,7 +383,7 @@ mod tests {
 
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let choice = Choice::Sqlite(stores::sqlite::Options::new(folder.path()));
+            let choice = StoreOptions::Sqlite(stores::sqlite::Options::new(folder.path()));
             let opened = choice.visit(folder.path()).await.unwrap();
             // Money held for a purchase that does not exist.
             let of = |purse: &str| json!({ "tenant": "default", "purse": { purse: "u_1" } });

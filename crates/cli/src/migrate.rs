@@ -8,9 +8,9 @@ use anyhow::{Context, bail};
 use serde_json::{Value, json};
 use stores::migrate::{self, MigrationStep, Options, Summary};
 
-use crate::command::{Form, Migrate};
+use crate::command::{Migrate, OutputFormat};
 use crate::config::Config;
-use crate::store::Place;
+use crate::store::StoreLocation;
 
 /// Shortest time between two progress lines.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -20,7 +20,7 @@ pub(crate) fn run(command: &Migrate) -> anyhow::Result<()> {
     let from = source(command.from.as_deref(), config.data.as_deref())?;
     let to = command.to.clone().or(config.store).unwrap_or_default();
     to.check()?;
-    let Place::Postgres(to) = to else {
+    let StoreLocation::Postgres(to) = to else {
         bail!(
             "where to? name an empty database with --to postgres://user@host/database, --to env:NAME or in the config"
         )
@@ -40,8 +40,8 @@ pub(crate) fn run(command: &Migrate) -> anyhow::Result<()> {
     let (doing, by) = if command.verify_only { ("compare", "with") } else { ("migrate", "to") };
     let summary = done.with_context(|| format!("cannot {doing} {} {by} {}", from.display(), to.shown()))?;
     match command.output.output {
-        Form::Json => writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(&in_json(&summary))?)?,
-        Form::Text => writeln!(std::io::stdout(), "{summary}")?,
+        OutputFormat::Json => writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(&in_json(&summary))?)?,
+        OutputFormat::Text => writeln!(std::io::stdout(), "{summary}")?,
     }
     if !summary.is_same() {
         bail!(if command.verify_only {

@@ -15,13 +15,13 @@ use model::ports::agent::Agent;
 use serde_json::{Value, json};
 use stores::sqlite;
 
-use crate::command::{Backup, Doctor, Form, Health, Keys, Output, Reload, Restore, Task, TaskList, TaskOne};
+use crate::command::{Backup, Doctor, Health, Keys, Output, OutputFormat, Reload, Restore, Task, TaskList, TaskOne};
 use crate::config::{Config, DataLocation};
 use crate::guard::PolicyRule;
 use crate::products::PRODUCTS;
 use crate::push_config;
 use crate::replicas;
-use crate::store::{Choice, Place};
+use crate::store::{StoreLocation, StoreOptions};
 
 const DATABASE: &str = "rialto.db";
 
@@ -66,7 +66,7 @@ pub(crate) fn ask_data(
 ) -> anyhow::Result<Value> {
     let DataLocation { folder, store, key_file } = found;
     let choice = match store {
-        Place::Sqlite => {
+        StoreLocation::Sqlite => {
             // A key, a user or a shop may be created before the first start; other requests need existing data.
             if !folder.join(DATABASE).exists() && !request.creates_data() {
                 bail!(
@@ -74,14 +74,14 @@ pub(crate) fn ask_data(
                     folder.display()
                 );
             }
-            Choice::Sqlite(sqlite::Options::new(folder))
+            StoreOptions::Sqlite(sqlite::Options::new(folder))
         }
-        Place::Postgres(place) => {
+        StoreLocation::Postgres(place) => {
             if request.is_audited() {
                 // The audit log is in this folder.
                 stores::folder::make(folder).with_context(|| format!("cannot make {}", folder.display()))?;
             }
-            Choice::Postgres { options: place.options()?, shown: place.shown() }
+            StoreOptions::Postgres { options: place.options()?, shown: place.shown() }
         }
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -453,8 +453,8 @@ fn plain(value: &Value) -> String {
 
 pub(crate) fn print(output: &Output, value: &Value, person: impl FnOnce(&Value) -> String) -> anyhow::Result<()> {
     let text = match output.output {
-        Form::Json => serde_json::to_string_pretty(value)?,
-        Form::Text => person(value),
+        OutputFormat::Json => serde_json::to_string_pretty(value)?,
+        OutputFormat::Text => person(value),
     };
     writeln!(std::io::stdout(), "{text}")?;
     Ok(())

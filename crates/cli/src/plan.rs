@@ -16,8 +16,8 @@ use crate::command::{Auth, Serve};
 use crate::config::{Card, Collected, Config, DATA_HERE, Durability, in_file, secret};
 use crate::guard;
 use crate::products::PRODUCTS;
-use crate::roster::{Built, Changes, Roster};
-use crate::store::{Choice, Place};
+use crate::roster::{BuiltAgents, Changes, Roster};
+use crate::store::{StoreLocation, StoreOptions};
 
 const HOUR_MS: u64 = 3_600_000;
 
@@ -121,8 +121,8 @@ impl Plan {
     pub(crate) async fn build(
         &mut self,
         store: Option<&Arc<dyn Store>>,
-        before: &Built,
-    ) -> anyhow::Result<(Built, Changes)> {
+        before: &BuiltAgents,
+    ) -> anyhow::Result<(BuiltAgents, Changes)> {
         if let Some(store) = store {
             for product in &mut self.products {
                 product.load(store).await?;
@@ -132,7 +132,7 @@ impl Plan {
     }
 
     /// The agents as they are served.
-    pub(crate) fn served(&self, built: &Built) -> Vec<Arc<dyn Agent>> {
+    pub(crate) fn served(&self, built: &BuiltAgents) -> Vec<Arc<dyn Agent>> {
         let wrap = |agent| self.products.iter().fold(agent, |agent, product| product.wrap(agent));
         built.agents().into_iter().map(wrap).collect()
     }
@@ -274,13 +274,13 @@ impl Plan {
     }
 
     /// The store's options, with their secrets.
-    pub(crate) fn store(&self) -> anyhow::Result<Choice> {
+    pub(crate) fn store(&self) -> anyhow::Result<StoreOptions> {
         let relaxed = match self.config.durability {
             Some(Durability::Relaxed) => true,
             Some(Durability::Full) | None => false,
         };
-        match self.config.store.as_ref().unwrap_or(&Place::Sqlite) {
-            Place::Sqlite => {
+        match self.config.store.as_ref().unwrap_or(&StoreLocation::Sqlite) {
+            StoreLocation::Sqlite => {
                 let mut options = sqlite::Options::new(&self.data);
                 if relaxed {
                     options.durability = sqlite::SqliteDurability::Relaxed;
@@ -289,14 +289,14 @@ impl Plan {
                     Some(mib) => mib << 20,
                     None => options.wal_limit_bytes.min(wal_share(&self.data)),
                 };
-                Ok(Choice::Sqlite(options))
+                Ok(StoreOptions::Sqlite(options))
             }
-            Place::Postgres(place) => {
+            StoreLocation::Postgres(place) => {
                 let mut options = place.options()?;
                 if relaxed {
                     options.durability = postgres::SqliteDurability::Relaxed;
                 }
-                Ok(Choice::Postgres { options, shown: place.shown() })
+                Ok(StoreOptions::Postgres { options, shown: place.shown() })
             }
         }
     }

@@ -5,7 +5,7 @@ use gateway::admin::CoreRequest;
 use model::PushState;
 use serde_json::Value;
 
-use crate::command::{Output, Whereabouts};
+use crate::command::{DataArgs, Output};
 use crate::config::DataLocation;
 use crate::operate::{ask, print, text};
 
@@ -20,7 +20,7 @@ pub(crate) enum Push {
 #[derive(Args)]
 pub(crate) struct List {
     #[command(flatten)]
-    whereabouts: Whereabouts,
+    whereabouts: DataArgs,
     /// Only those of this task
     #[arg(long, value_name = "ID")]
     task: Option<String>,
@@ -44,7 +44,7 @@ pub(crate) struct Redeliver {
     #[arg(long, value_name = "SEQ")]
     from: Option<u64>,
     #[command(flatten)]
-    whereabouts: Whereabouts,
+    whereabouts: DataArgs,
     #[command(flatten)]
     output: Output,
 }
@@ -69,7 +69,7 @@ impl From<State> for PushState {
 impl Redeliver {
     /// The data's location, and the id of the push config. `--config` used to be that id; it now names the config
     /// file, as in other commands, but a value that is no file still counts as an id.
-    fn meant(&self) -> (Whereabouts, Option<String>) {
+    fn meant(&self) -> (DataArgs, Option<String>) {
         let mut whereabouts = self.whereabouts.clone();
         let old = match (&self.push_config, &whereabouts.config) {
             (None, Some(named)) if !named.exists() => Some(named.display().to_string()),

@@ -168,7 +168,7 @@ impl PushSection {
     }
 
     /// The webhook sender and the public keys of its tokens; none without webhooks.
-    pub(crate) async fn courier(&self, found: WebhookContext<'_>) -> anyhow::Result<Option<Made>> {
+    pub(crate) async fn courier(&self, found: WebhookContext<'_>) -> anyhow::Result<Option<WebhookParts>> {
         if !self.enabled.unwrap_or(true) {
             return Ok(None);
         }
@@ -197,7 +197,7 @@ impl PushSection {
         let jwks = signer.as_ref().map(|signer| signer.jwks().to_owned());
         let courier = HttpWebhookSender::new(opened.store.clone(), seal, signer, options)?;
         courier.prove().await?;
-        Ok(Some(Made { courier: Arc::new(courier), jwks }))
+        Ok(Some(WebhookParts { courier: Arc::new(courier), jwks }))
     }
 }
 
@@ -253,7 +253,7 @@ pub(crate) struct WebhookContext<'a> {
     pub(crate) seal: Arc<Seal>,
 }
 
-pub(crate) struct Made {
+pub(crate) struct WebhookParts {
     pub(crate) courier: Arc<HttpWebhookSender>,
     pub(crate) jwks: Option<String>,
 }

@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 use crate::command::Serve;
 use crate::config::{Config, in_file, in_one_line};
 use crate::plan::Plan;
-use crate::roster::{Built, Changes};
+use crate::roster::{BuiltAgents, Changes};
 use crate::{guard, replicas};
 
 /// How often a process looks for changes by others in a shared store.
@@ -71,7 +71,7 @@ const FIXED: &[(&str, Read)] = &[
 ];
 
 /// The settings of a plan that stay until the next start.
-pub(crate) struct Fixed {
+pub(crate) struct FixedSettings {
     written: Vec<String>,
     /// The actual listen address.
     address: SocketAddr,
@@ -81,9 +81,9 @@ pub(crate) struct Fixed {
     names_itself: bool,
 }
 
-impl Fixed {
-    pub(crate) fn of(plan: &Plan, address: SocketAddr) -> Fixed {
-        Fixed {
+impl FixedSettings {
+    pub(crate) fn of(plan: &Plan, address: SocketAddr) -> FixedSettings {
+        FixedSettings {
             written: FIXED.iter().map(|(_, read)| read(plan)).collect(),
             address,
             data: plan.data.clone(),
@@ -110,15 +110,15 @@ impl Fixed {
 
 /// A file's metadata, which changes when the file does.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Looks(Option<(SystemTime, u64, u64)>);
+pub(crate) struct FileStamp(Option<(SystemTime, u64, u64)>);
 
-impl Looks {
-    pub(crate) fn of(file: Option<&Path>) -> Looks {
+impl FileStamp {
+    pub(crate) fn of(file: Option<&Path>) -> FileStamp {
         let look = |path: &Path| {
             let meta = std::fs::metadata(path).ok()?;
             Some((meta.modified().ok()?, meta.len(), meta.ino()))
         };
-        Looks(file.and_then(look))
+        FileStamp(file.and_then(look))
     }
 }
 
@@ -128,12 +128,12 @@ pub(crate) type SetLevel = Box<dyn Fn(&str) -> anyhow::Result<()> + Send + Sync>
 pub(crate) struct Reloader {
     pub(crate) options: Serve,
     pub(crate) serving: Arc<CurrentGateway>,
-    pub(crate) built: Built,
-    pub(crate) fixed: Fixed,
+    pub(crate) built: BuiltAgents,
+    pub(crate) fixed: FixedSettings,
     pub(crate) sink: Sink,
     pub(crate) set_level: SetLevel,
     /// The file's stamp before it was last read.
-    pub(crate) seen: Looks,
+    pub(crate) seen: FileStamp,
     /// None where SIGHUP ends the process as usual: a demo ends with its terminal.
     pub(crate) hangup: Option<Signal>,
     /// Notifies the task that watches the certificate.
@@ -173,7 +173,7 @@ impl Reloader {
                     continue;
                 }
                 _ = look.tick(), if file.is_some() => {
-                    let looks = Looks::of(file.as_deref());
+                    let looks = FileStamp::of(file.as_deref());
                     let settled = std::mem::replace(&mut newest, looks) == looks;
                     if looks == self.seen || !settled {
                         continue;
@@ -197,7 +197,7 @@ impl Reloader {
 
     /// Reads the config and puts it in force, or returns why not.
     async fn reload(&mut self) -> Value {
-        self.seen = Looks::of(self.options.whereabouts.config.as_deref());
+        self.seen = FileStamp::of(self.options.whereabouts.config.as_deref());
         match self.apply().await {
             Ok(Applied { changes: Changes { added, changed, removed }, needs_restart }) => {
                 tracing::info!(?added, ?changed, ?removed, "the config has been read again and is in force");
@@ -274,7 +274,7 @@ impl Reloader {
     }
 
     /// Requests use the plan from now on.
-    async fn put_in_force(&mut self, plan: &Plan, built: Built) -> anyhow::Result<Arc<gateway::GatewayVersion>> {
+    async fn put_in_force(&mut self, plan: &Plan, built: BuiltAgents) -> anyhow::Result<Arc<gateway::GatewayVersion>> {
         let engine = self.engine();
         let host = ProductHost { engine: &engine, base_url: &self.base_url, data: &self.fixed.data };
         let products = plan.open(host).await?;
@@ -389,7 +389,7 @@ mod tests {
     fn what_needs_a_restart_is_named_and_stays() {
         let address: SocketAddr = "127.0.0.1:4711".parse().unwrap();
         let first = plan("listen: 127.0.0.1:0\ndata: here\nlimits: { body_bytes: 2000 }\n");
-        let fixed = Fixed::of(&first, address);
+        let fixed = FixedSettings::of(&first, address);
         let mut same = plan("listen: 127.0.0.1:0\ndata: here\nlimits: { body_bytes: 2000, daily_calls: 3 }\n");
         assert!(fixed.hold(&mut same).unwrap().is_empty(), "limits of callers take effect");
         let mut other =
@@ -417,7 +417,7 @@ mod tests {
     #[test]
     fn a_door_that_is_open_to_other_machines_is_not_opened_by_a_file_that_says_loopback() {
         let first = plan("listen: 0.0.0.0:0\nauth: { required: true }\n");
-        let fixed = Fixed::of(&first, "0.0.0.0:4711".parse().unwrap());
+        let fixed = FixedSettings::of(&first, "0.0.0.0:4711".parse().unwrap());
         // The actual listen address requires a key, although the file's would not.
         let mut silent = plan("listen: 127.0.0.1:0\n");
         assert!(!silent.needs_key());
@@ -431,7 +431,7 @@ mod tests {
     #[test]
     fn the_address_in_tokens_of_deliveries_stays() {
         let first = plan("public_url: https://a\npush: { jwt: true }\n");
-        let fixed = Fixed::of(&first, "127.0.0.1:1".parse().unwrap());
+        let fixed = FixedSettings::of(&first, "127.0.0.1:1".parse().unwrap());
         let mut other = plan("public_url: https://b\npush: { jwt: true }\n");
         assert_eq!(fixed.hold(&mut other).unwrap(), ["public_url"]);
         assert_eq!(other.config.public_url.as_deref(), Some("https://a"));

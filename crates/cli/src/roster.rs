@@ -32,7 +32,7 @@ pub(crate) struct Roster {
 
 /// Running agents, with their fingerprints.
 #[derive(Default)]
-pub(crate) struct Built {
+pub(crate) struct BuiltAgents {
     agents: Vec<(String, Arc<dyn Agent>)>,
 }
 
@@ -115,8 +115,8 @@ impl Roster {
     pub(crate) async fn build_all(
         &mut self,
         products: &mut [Box<dyn Prepared>],
-        before: &Built,
-    ) -> anyhow::Result<(Built, Changes)> {
+        before: &BuiltAgents,
+    ) -> anyhow::Result<(BuiltAgents, Changes)> {
         let configured = self.entries.len();
         loop {
             self.entries.truncate(configured);
@@ -138,7 +138,7 @@ impl Roster {
     }
 
     /// Builds the agents, and reuses those of `before` whose config is the same.
-    async fn build(&self, before: &Built) -> Result<(Built, Changes), BuildError> {
+    async fn build(&self, before: &BuiltAgents) -> Result<(BuiltAgents, Changes), BuildError> {
         let (mut built, mut changes) = (Vec::new(), Changes::default());
         for entry in &self.entries {
             let name = entry.name.to_string();
@@ -156,7 +156,7 @@ impl Roster {
         let gone = |agent: &Arc<dyn Agent>| !self.names().any(|name| *name == agent.profile().name);
         let removed = before.agents.iter().filter(|(_, agent)| gone(agent));
         changes.removed = removed.map(|(_, agent)| agent.profile().name.to_string()).collect();
-        Ok((Built { agents: built }, changes))
+        Ok((BuiltAgents { agents: built }, changes))
     }
 }
 
@@ -174,7 +174,7 @@ impl std::fmt::Display for BuildError {
 }
 impl std::error::Error for BuildError {}
 
-impl Built {
+impl BuiltAgents {
     pub(crate) fn agents(&self) -> Vec<Arc<dyn Agent>> {
         self.agents.iter().map(|(_, agent)| agent.clone()).collect()
     }
@@ -341,7 +341,7 @@ mod tests {
             "agents:\n  a: {{ kind: command, command: cat, secrets: {{ S: 'file:{}' }} }}\n  b: {{ kind: echo }}\n",
             file.display()
         );
-        let (first, changes) = roster(&yaml, &[]).unwrap().build(&Built::default()).await.unwrap();
+        let (first, changes) = roster(&yaml, &[]).unwrap().build(&BuiltAgents::default()).await.unwrap();
         assert_eq!(changes.added, ["a", "b"]);
         let (second, changes) = roster(&yaml, &[]).unwrap().build(&first).await.unwrap();
         assert_eq!(changes, Changes::default());
@@ -388,7 +388,7 @@ mod tests {
     #[tokio::test]
     async fn a_system_is_built_anew_when_it_is_written_otherwise() {
         let yaml = format!("{TWO}{SYSTEM}");
-        let (first, changes) = roster(&yaml, &[]).unwrap().build(&Built::default()).await.unwrap();
+        let (first, changes) = roster(&yaml, &[]).unwrap().build(&BuiltAgents::default()).await.unwrap();
         assert_eq!(changes.added, ["upper", "again", "both", "more"]);
         let (second, changes) = roster(&yaml, &[]).unwrap().build(&first).await.unwrap();
         assert_eq!(changes, Changes::default());

@@ -18,15 +18,15 @@ use crate::config::LogFormat;
 use crate::plan::Plan;
 use crate::products::PRODUCTS;
 use crate::push_config::WebhookContext;
-use crate::reload::{Fixed, Looks, Reloader, SetLevel};
-use crate::roster::Built;
+use crate::reload::{FileStamp, FixedSettings, Reloader, SetLevel};
+use crate::roster::BuiltAgents;
 use crate::{banner, guard, replicas};
 
 /// Most threads for webhook deliveries.
 const OUTBOX_THREADS: usize = 4;
 
 pub(crate) fn run(options: &Serve) -> anyhow::Result<()> {
-    let seen = Looks::of(options.whereabouts.config.as_deref());
+    let seen = FileStamp::of(options.whereabouts.config.as_deref());
     let plan = Plan::checked(options)?;
     let json = plan.config.log.format == Some(LogFormat::Json);
     let sink = Sink::stderr(json, plan.config.log.requests.unwrap_or(true))?;
@@ -35,7 +35,7 @@ pub(crate) fn run(options: &Serve) -> anyhow::Result<()> {
     gateway::panics::watch();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(plan.workers()).enable_all().build()?;
     let errands = errands()?;
-    let told = Told { options, seen, sink: sink.clone(), set_level, errands: errands.handle().clone() };
+    let told = StartContext { options, seen, sink: sink.clone(), set_level, errands: errands.handle().clone() };
     let outcome = runtime.block_on(serve(plan, told));
     errands.shutdown_timeout(Duration::from_millis(200));
     runtime.shutdown_timeout(Duration::from_millis(200));
@@ -44,9 +44,9 @@ pub(crate) fn run(options: &Serve) -> anyhow::Result<()> {
 }
 
 /// Inputs of the start that a reload needs again.
-struct Told<'o> {
+struct StartContext<'o> {
     options: &'o Serve,
-    seen: Looks,
+    seen: FileStamp,
     sink: Sink,
     set_level: SetLevel,
     /// The runtime of webhook deliveries.
@@ -111,7 +111,7 @@ fn errands() -> anyhow::Result<Runtime> {
     Ok(builder.build()?)
 }
 
-async fn serve(mut plan: Plan, told: Told<'_>) -> anyhow::Result<()> {
+async fn serve(mut plan: Plan, told: StartContext<'_>) -> anyhow::Result<()> {
     let mut stop = Stop::listen()?;
     // Signal handlers are installed before the server can be reached.
     let reloads = plan.file.is_some() || plan.config.tls.is_some();
@@ -122,7 +122,7 @@ async fn serve(mut plan: Plan, told: Told<'_>) -> anyhow::Result<()> {
     let store = opened.store.clone();
     replicas::warn_of_leases(&*store).await;
     // Before any turn is recovered, which may belong to a stored agent.
-    let (built, _) = plan.build(Some(&store), &Built::default()).await?;
+    let (built, _) = plan.build(Some(&store), &BuiltAgents::default()).await?;
     let plan = &plan;
     let settings = plan.settings()?;
     let listener = accept::bind(plan.listen, settings.backlog).with_context(|| {
@@ -187,8 +187,8 @@ async fn serve(mut plan: Plan, told: Told<'_>) -> anyhow::Result<()> {
     drop(server);
     let certificate = Arc::new(Notify::new());
     let house = tokio::spawn(serving.clone().housekeeping(accept.shutdown.clone(), certificate.clone()));
-    let Told { options, seen, sink, set_level, errands: _ } = told;
-    let (options, fixed) = (options.clone(), Fixed::of(plan, address));
+    let StartContext { options, seen, sink, set_level, errands: _ } = told;
+    let (options, fixed) = (options.clone(), FixedSettings::of(plan, address));
     let config = plan.config.clone();
     let reloader = Reloader {
         options,

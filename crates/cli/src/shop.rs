@@ -12,7 +12,7 @@ use serde_json::Value;
 use shop::admin::{self, CatalogueText, ShopOperation};
 use shop_rules::site::SiteDraft as Draft;
 
-use crate::command::{Form, Output, Whereabouts};
+use crate::command::{DataArgs, Output, OutputFormat};
 use crate::config::DataLocation;
 use crate::operate::{ask, print, text};
 
@@ -159,7 +159,7 @@ pub(crate) struct Verify {
 #[derive(Args)]
 struct At {
     #[command(flatten)]
-    whereabouts: Whereabouts,
+    whereabouts: DataArgs,
     #[command(flatten)]
     output: Output,
     /// The same as --output json
@@ -173,7 +173,7 @@ impl At {
     }
 
     fn print(&self, value: &Value, person: impl FnOnce(&Value) -> String) -> anyhow::Result<()> {
-        let output = if self.json { Form::Json } else { self.output.output };
+        let output = if self.json { OutputFormat::Json } else { self.output.output };
         print(&Output { output }, value, person)
     }
 }
@@ -414,7 +414,7 @@ mod tests {
 
     use super::*;
     use crate::command::Arguments;
-    use crate::store::Place;
+    use crate::store::StoreLocation;
 
     #[test]
     fn what_can_be_typed() {
@@ -442,10 +442,10 @@ mod tests {
     }
 
     fn at(folder: &Path) -> At {
-        let (data, store) = (Some(folder.to_owned()), Some(Place::Sqlite));
+        let (data, store) = (Some(folder.to_owned()), Some(StoreLocation::Sqlite));
         At {
-            whereabouts: Whereabouts { config: None, data, store },
-            output: Output { output: Form::Json },
+            whereabouts: DataArgs { config: None, data, store },
+            output: Output { output: OutputFormat::Json },
             json: false,
         }
     }

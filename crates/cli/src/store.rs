@@ -20,10 +20,10 @@ use stores::{postgres, sqlite};
 
 use crate::config::secret;
 
-/// The store as written: references to secrets, not their values. Parsing refuses nothing that [`Place::check`]
+/// The store as written: references to secrets, not their values. Parsing refuses nothing that [`StoreLocation::check`]
 /// does: a parser's error repeats the text, and that may contain a password in the wrong place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum StoreLocation {
     #[default]
     Sqlite,
     Postgres(Postgres),
@@ -68,74 +68,74 @@ pub(crate) enum StoreForms {
     Long(Postgres),
 }
 
-impl<'de> Deserialize<'de> for Place {
+impl<'de> Deserialize<'de> for StoreLocation {
     /// Implemented by hand, so that an error in the long form names its line and the nearest key.
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         struct Either;
         impl<'de> Visitor<'de> for Either {
-            type Value = Place;
+            type Value = StoreLocation;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("sqlite, postgres://user@host/database, env:NAME, file:PATH, or a mapping with a url")
             }
-            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Place, E> {
-                Ok(Place::named(text))
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<StoreLocation, E> {
+                Ok(StoreLocation::named(text))
             }
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Place, A::Error> {
-                Postgres::deserialize(MapAccessDeserializer::new(map)).map(Place::Postgres)
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<StoreLocation, A::Error> {
+                Postgres::deserialize(MapAccessDeserializer::new(map)).map(StoreLocation::Postgres)
             }
         }
         d.deserialize_any(Either)
     }
 }
 
-impl std::str::FromStr for Place {
+impl std::str::FromStr for StoreLocation {
     type Err = std::convert::Infallible;
-    fn from_str(text: &str) -> Result<Place, Self::Err> {
-        Ok(Place::named(text))
+    fn from_str(text: &str) -> Result<StoreLocation, Self::Err> {
+        Ok(StoreLocation::named(text))
     }
 }
 
-impl Place {
-    fn named(text: &str) -> Place {
+impl StoreLocation {
+    fn named(text: &str) -> StoreLocation {
         match text {
-            "sqlite" => Place::Sqlite,
-            url => Place::Postgres(Postgres { url: url.to_owned(), ..Postgres::default() }),
+            "sqlite" => StoreLocation::Sqlite,
+            url => StoreLocation::Postgres(Postgres { url: url.to_owned(), ..Postgres::default() }),
         }
     }
 
     /// Checks the values.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
         match self {
-            Place::Sqlite => Ok(()),
-            Place::Postgres(place) => place.check(),
+            StoreLocation::Sqlite => Ok(()),
+            StoreLocation::Postgres(place) => place.check(),
         }
     }
 
     pub(crate) fn is_postgres(&self) -> bool {
-        matches!(self, Place::Postgres(_))
+        matches!(self, StoreLocation::Postgres(_))
     }
 
     /// A warning about a form that works but should be changed.
     pub(crate) fn warning(&self) -> Option<&'static str> {
         match self {
-            Place::Sqlite => None,
-            Place::Postgres(place) => place.warning(),
+            StoreLocation::Sqlite => None,
+            StoreLocation::Postgres(place) => place.warning(),
         }
     }
 
     /// The database without secrets, for people; none for a data folder, which is shown anyway.
     pub(crate) fn shown(&self) -> Option<String> {
         match self {
-            Place::Sqlite => None,
-            Place::Postgres(place) => Some(place.shown()),
+            StoreLocation::Sqlite => None,
+            StoreLocation::Postgres(place) => Some(place.shown()),
         }
     }
 
     /// Overrides the lease.
     pub(crate) fn set_lease(&mut self, lease: Duration) -> anyhow::Result<()> {
         match self {
-            Place::Sqlite => bail!("--lease is for a PostgreSQL store: name one with --store or in the config"),
-            Place::Postgres(place) => {
+            StoreLocation::Sqlite => bail!("--lease is for a PostgreSQL store: name one with --store or in the config"),
+            StoreLocation::Postgres(place) => {
                 place.lease_ms = Some(u64::try_from(lease.as_millis()).unwrap_or(u64::MAX));
                 Ok(())
             }
@@ -290,17 +290,17 @@ pub(crate) struct OpenedStore {
 }
 
 /// The store to open, with its secrets.
-pub(crate) enum Choice {
+pub(crate) enum StoreOptions {
     Sqlite(sqlite::Options),
     Postgres { options: postgres::Options, shown: String },
 }
 
-impl Choice {
+impl StoreOptions {
     /// Opens it for a server, which locks the data folder.
     pub(crate) async fn open(self, data: &Path) -> anyhow::Result<OpenedStore> {
         match self {
-            Choice::Sqlite(_) => self.visit(data).await,
-            Choice::Postgres { .. } => {
+            StoreOptions::Sqlite(_) => self.visit(data).await,
+            StoreOptions::Postgres { .. } => {
                 let folder = lock(data)?;
                 Ok(OpenedStore { _folder: Some(folder), ..self.visit(data).await? })
             }
@@ -310,12 +310,12 @@ impl Choice {
     /// Opens it for an operator's command, which needs no data folder beside a database.
     pub(crate) async fn visit(self, data: &Path) -> anyhow::Result<OpenedStore> {
         match self {
-            Choice::Sqlite(options) => {
+            StoreOptions::Sqlite(options) => {
                 let store =
                     sqlite::SqliteStore::open(options).with_context(|| format!("cannot open {}", data.display()))?;
                 Ok(OpenedStore { store: Arc::new(store), shared: None, _folder: None })
             }
-            Choice::Postgres { options, shown } => {
+            StoreOptions::Postgres { options, shown } => {
                 let store =
                     postgres::PostgresStore::open(options).await.with_context(|| format!("cannot open {shown}"))?;
                 let store = Arc::new(store);
@@ -359,7 +359,7 @@ mod tests {
     use super::*;
     use crate::config::Config;
 
-    fn place(yaml: &str) -> Place {
+    fn place(yaml: &str) -> StoreLocation {
         Config::parse(yaml).unwrap().store.unwrap_or_default()
     }
 
@@ -370,15 +370,15 @@ mod tests {
 
     fn options(yaml: &str) -> anyhow::Result<postgres::Options> {
         match place(yaml) {
-            Place::Sqlite => bail!("sqlite"),
-            Place::Postgres(place) => place.options(),
+            StoreLocation::Sqlite => bail!("sqlite"),
+            StoreLocation::Postgres(place) => place.options(),
         }
     }
 
     #[test]
     fn the_store_is_sqlite_unless_it_is_named() {
-        assert_eq!(place(""), Place::Sqlite);
-        assert_eq!(place("store: sqlite\n"), Place::Sqlite);
+        assert_eq!(place(""), StoreLocation::Sqlite);
+        assert_eq!(place("store: sqlite\n"), StoreLocation::Sqlite);
         assert!(place("store: postgres://u@h/d\n").is_postgres());
         assert!(place("store: postgres://u@one:5432,two:5433/d?target_session_attrs=read-write\n").is_postgres());
         assert!(place("store: postgres:///d?host=/run/postgresql\n").is_postgres());
@@ -407,7 +407,7 @@ mod tests {
         std::fs::write(&file, "postgres://u:hidden@h/d\n").unwrap();
         let yaml = format!("store: file:{}\n", file.display());
         assert_eq!(options(&yaml).unwrap().url, "postgres://u:hidden@h/d");
-        let Place::Postgres(place) = place(&yaml) else { panic!("a database") };
+        let StoreLocation::Postgres(place) = place(&yaml) else { panic!("a database") };
         assert!(!place.shown().contains("hidden") && !format!("{place:?}").contains("hidden"));
         std::fs::write(&file, "mysql://u:hidden@h/d\n").unwrap();
         let said = format!("{:#}", options(&yaml).err().unwrap());

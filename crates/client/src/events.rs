@@ -17,7 +17,7 @@ use crate::http;
 
 /// One received event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Heard {
+pub struct PeerEvent {
     /// The event's id in the stream, if the server sets ids; a stream can be resumed after it.
     pub id: Option<String>,
     pub seen: Seen,
@@ -34,7 +34,7 @@ enum Source {
     /// The single answer of a server that does not stream.
     Once(Box<Seen>),
     /// An event that was read ahead, and the rest of the stream.
-    Peeked(Box<(Heard, Source)>),
+    Peeked(Box<(PeerEvent, Source)>),
     Over,
 }
 
@@ -70,12 +70,12 @@ impl Events {
 
     /// The next event. After an error or the end there are no more; only the task's state tells whether the task is
     /// over.
-    pub async fn next(&mut self) -> Option<Result<Heard, Error>> {
+    pub async fn next(&mut self) -> Option<Result<PeerEvent, Error>> {
         let heard = match &mut self.source {
             Source::Open(open) => open.next().await,
             Source::Once(_) | Source::Peeked(_) | Source::Over => {
                 let (first, rest) = match std::mem::replace(&mut self.source, Source::Over) {
-                    Source::Once(seen) => (Heard { id: None, seen: *seen }, Source::Over),
+                    Source::Once(seen) => (PeerEvent { id: None, seen: *seen }, Source::Over),
                     Source::Peeked(peeked) => *peeked,
                     Source::Open(_) | Source::Over => return None,
                 };
@@ -104,7 +104,7 @@ impl Events {
 }
 
 impl Open {
-    async fn next(&mut self) -> Option<Result<Heard, Error>> {
+    async fn next(&mut self) -> Option<Result<PeerEvent, Error>> {
         loop {
             if let Some(frame) = self.frames.pop_front() {
                 // Some servers send empty frames to keep a stream alive.
@@ -133,11 +133,11 @@ impl Open {
         Ok(true)
     }
 
-    fn read(&self, frame: &SseFrame) -> Result<Heard, Error> {
+    fn read(&self, frame: &SseFrame) -> Result<PeerEvent, Error> {
         let value = self.peer.frame(frame.event.as_deref(), &frame.data, self.operation).map_err(Error::refused)?;
         let seen = self.peer.read_event(value).map_err(|fault| Error::unreadable(&fault))?;
         self.target.understood();
-        Ok(Heard { id: frame.id.clone().filter(|id| !id.is_empty()), seen })
+        Ok(PeerEvent { id: frame.id.clone().filter(|id| !id.is_empty()), seen })
     }
 
     /// The first value of the stream, for an answer that came as a stream.
@@ -168,7 +168,7 @@ impl Events {
 
 impl Events {
     /// The stream with an event put back at its front.
-    pub(crate) fn after(self, first: Heard) -> Events {
+    pub(crate) fn after(self, first: PeerEvent) -> Events {
         let last_id = self.last_id.clone();
         Events { source: Source::Peeked(Box::new((first, self.source))), last_id }
     }

@@ -38,7 +38,7 @@ pub use dialects::peer::Generation;
 pub use dialects::seen;
 pub use discover::RemoteInterface;
 pub use error::{Error, FailureStage};
-pub use events::{Events, Heard};
+pub use events::{Events, PeerEvent};
 pub use options::{ClientTimeouts, Options, PeerCredentials};
 
 use std::sync::Arc;

@@ -37,7 +37,7 @@ fn the_opener_decides_what_a_name_cannot() {
         (Some("a2a_v0_3_rest"), "a2a_v0_3"),
         (Some("a2a_v0_1"), "a2a_v0_1"),
         (Some("a2a_v1"), "a2a_v0"),
-        (Some("uumit"), "a2a_v0"),
+        (Some("some-product"), "a2a_v0"),
         (None, "a2a_v0"),
     ] {
         assert_eq!(decide("tasks/get", None).unwrap().resolve(opened_by).name(), wire, "{opened_by:?}");

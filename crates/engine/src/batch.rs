@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use model::ports::store::{Append, Commit, IndexRow, Opening, Timer, TimerChange, TimerKind};
-use model::{Body, Core, Epoch, Event, Limits, Opened, Refused, Seq, Shape, Task, Time, stored};
+use model::{Body, Core, Epoch, Event, Limits, Opened, Seq, Shape, Task, Time, TransitionError, stored};
 
 use crate::blobs;
 
@@ -26,7 +26,7 @@ impl EventBatch {
         mut bodies: Vec<Body>,
         stamp: Stamp,
         limits: &Limits,
-    ) -> Result<(EventBatch, Task), Refused> {
+    ) -> Result<(EventBatch, Task), TransitionError> {
         let blobs = blobs::stow(&mut bodies, &opened.tenant, opened.id, limits.blob_bytes);
         let id = opened.id;
         let opening = Opening {
@@ -66,7 +66,7 @@ impl EventBatch {
         mut bodies: Vec<Body>,
         stamp: Stamp,
         limits: &Limits,
-    ) -> Result<EventBatch, Refused> {
+    ) -> Result<EventBatch, TransitionError> {
         let blobs = blobs::stow(&mut bodies, &task.tenant, task.id, limits.blob_bytes);
         let before = row_of(&task.core, task.status.at);
         let mut core = task.core;

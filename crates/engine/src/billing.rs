@@ -10,7 +10,7 @@ use model::ports::billing::{Billing, EndedTurn, Reservation, Settlement, TurnQuo
 use model::ports::store::Conflict;
 use model::{Body, CallScope, Caller, Json, State, Task, TaskId, Time, TurnId};
 
-use crate::product_tasks::Along;
+use crate::product_tasks::SideWrites;
 
 /// The reservation for a turn, and the till that interprets its refusal.
 #[derive(Clone)]
@@ -29,8 +29,8 @@ impl Reserved {
         self.held.hold.clone()
     }
 
-    pub(crate) fn along(&self) -> Along {
-        Along { records: self.held.records.clone(), entries: self.held.entries.clone(), ..Along::default() }
+    pub(crate) fn along(&self) -> SideWrites {
+        SideWrites { records: self.held.records.clone(), entries: self.held.entries.clone(), ..SideWrites::default() }
     }
 
     /// The fault for the caller, if the conflict is about this reservation.
@@ -79,7 +79,7 @@ pub(crate) fn close(
     bodies: &mut Vec<Body>,
     ending: TurnEnding,
     now: Time,
-) -> Option<Along> {
+) -> Option<SideWrites> {
     let (due, turn) = (task.due.as_deref()?, task.core.turn?);
     let hold = due.hold.as_ref()?;
     let (mut core, mut facts) = (task.core, due.facts.clone());
@@ -143,13 +143,13 @@ pub(crate) fn close(
         | None => {}
     }
     bodies.insert(at, Body::Metadata(settled.metadata));
-    Some(Along { records: settled.records, entries: settled.entries, ..Along::default() })
+    Some(SideWrites { records: settled.records, entries: settled.entries, ..SideWrites::default() })
 }
 
 /// Whether a conflict is about the settlement, and not about the next reservation: then the ledger is inconsistent. The
 /// turn ends all the same, and the ledger's verification reports it.
-pub(crate) fn is_about(closing: &Along, beginning: Option<&Along>, met: &Conflict) -> bool {
-    let takes_from = |along: &Along, account: &str| {
+pub(crate) fn is_about(closing: &SideWrites, beginning: Option<&SideWrites>, met: &Conflict) -> bool {
+    let takes_from = |along: &SideWrites, account: &str| {
         let postings = along.entries.iter().flat_map(|entry| &entry.postings);
         postings.filter(|posting| posting.amount < 0).any(|posting| *posting.account == *account)
     };

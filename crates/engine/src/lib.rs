@@ -71,7 +71,7 @@ pub use builder::EngineBuilder;
 pub use committed::Committed;
 pub use conversation::Answers;
 pub use open::SendAnswer;
-pub use product_tasks::{Along, Birth, Moved, Unmoved};
+pub use product_tasks::{CommitError, NewTask, SideWrites, TaskChange};
 pub use push::{DeliveryStatus, PushAnswer};
 pub use reading::TaskListing;
 pub use setbacks::{Chore, Setback};

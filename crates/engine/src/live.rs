@@ -21,7 +21,7 @@ use crate::billing::{self, TurnEnding};
 use crate::committed::Committed;
 use crate::memory;
 use crate::pending_children::PendingChildren;
-use crate::product_tasks::Along;
+use crate::product_tasks::SideWrites;
 use crate::push::{self, Registration};
 use crate::registry::Registry;
 use crate::{Shared, doubt, troubled};
@@ -128,7 +128,7 @@ pub(crate) struct AppendDraft {
     /// A push config that begins with the first of the events.
     pub(crate) push: Option<Registration>,
     /// A product's changes.
-    pub(crate) along: Option<Along>,
+    pub(crate) along: Option<SideWrites>,
     /// How the events end a turn with a reservation.
     pub(crate) ending: TurnEnding,
     /// Commits that open children.

@@ -25,7 +25,7 @@ const RECENT: usize = 4_096;
 
 /// Writes that go with a task's commit, or are committed by themselves.
 #[derive(Clone, Debug, Default)]
-pub struct Along {
+pub struct SideWrites {
     pub guards: Vec<Guard>,
     pub records: Vec<RecordChange>,
     pub entries: Vec<Entry>,
@@ -37,7 +37,7 @@ pub struct Along {
     pub deadline: Option<Option<Time>>,
 }
 
-impl Along {
+impl SideWrites {
     pub(crate) fn add_to(self, task: TaskId, commit: &mut Commit) {
         commit.guards.extend(self.guards);
         commit.records.extend(self.records);
@@ -56,18 +56,18 @@ impl Along {
 
 /// A task that a product opens.
 #[derive(Clone, Debug)]
-pub struct Birth {
+pub struct NewTask {
     /// Drawn by the product with [`Engine::new_task_id`].
     pub id: TaskId,
     pub context: Option<ContextId>,
     /// The owner's message, if any.
     pub message: Option<Message>,
-    pub to: Moved,
+    pub to: TaskChange,
 }
 
 /// A change of a product's task.
 #[derive(Clone, Debug)]
-pub struct Moved {
+pub struct TaskChange {
     pub state: State,
     /// Metadata of the status: the product's own name for it.
     pub metadata: Option<Json>,
@@ -75,9 +75,9 @@ pub struct Moved {
     pub artifacts: Vec<Artifact>,
 }
 
-impl Moved {
-    pub fn to(state: State) -> Moved {
-        Moved { state, metadata: None, artifacts: Vec::new() }
+impl TaskChange {
+    pub fn to(state: State) -> TaskChange {
+        TaskChange { state, metadata: None, artifacts: Vec::new() }
     }
 
     fn bodies(&self, known: &[Arc<Artifact>], data_depth: usize) -> Vec<Body> {
@@ -113,23 +113,23 @@ impl Moved {
 
 /// The reason a change did not happen.
 #[derive(Debug)]
-pub enum Unmoved {
+pub enum CommitError {
     /// A precondition failed: a record, a balance, an entry, a key.
     Met(Conflict),
     Fault(Fault),
 }
 
-impl From<Fault> for Unmoved {
-    fn from(fault: Fault) -> Unmoved {
-        Unmoved::Fault(fault)
+impl From<Fault> for CommitError {
+    fn from(fault: Fault) -> CommitError {
+        CommitError::Fault(fault)
     }
 }
 
-impl From<Unmoved> for Fault {
-    fn from(unmoved: Unmoved) -> Fault {
+impl From<CommitError> for Fault {
+    fn from(unmoved: CommitError) -> Fault {
         match unmoved {
-            Unmoved::Met(met) => Fault::internal(format!("a product's change met what it did not expect: {met:?}")),
-            Unmoved::Fault(fault) => fault,
+            CommitError::Met(met) => Fault::internal(format!("a product's change met what it did not expect: {met:?}")),
+            CommitError::Fault(fault) => fault,
         }
     }
 }
@@ -208,7 +208,12 @@ impl Engine {
     }
 
     /// Opens a task without turns.
-    pub async fn open_product(&self, place: &CallScope, birth: Birth, along: Along) -> Result<Arc<Task>, Unmoved> {
+    pub async fn open_product(
+        &self,
+        place: &CallScope,
+        birth: NewTask,
+        along: SideWrites,
+    ) -> Result<Arc<Task>, CommitError> {
         self.shared.refuse_if_draining()?;
         let fresh_context = birth.context.is_none();
         let opened = Opened {
@@ -255,13 +260,18 @@ impl Engine {
         });
         match outcome.await? {
             (Outcome::Done, task) => Ok(task),
-            (Outcome::Conflict(met), _) => Err(Unmoved::Met(met)),
+            (Outcome::Conflict(met), _) => Err(CommitError::Met(met)),
             (Outcome::Refused(trouble) | Outcome::Unknown(trouble), _) => Err(troubled(trouble).into()),
         }
     }
 
     /// Changes a product's task. A settled task (`Kind::TaskSettled`) or a missing one is refused.
-    pub async fn move_product(&self, task: TaskId, to: Moved, along: Along) -> Result<Arc<Task>, Unmoved> {
+    pub async fn move_product(
+        &self,
+        task: TaskId,
+        to: TaskChange,
+        along: SideWrites,
+    ) -> Result<Arc<Task>, CommitError> {
         let shared = self.shared.clone();
         let moved = tokio::spawn(async move {
             // A stale fold is fine: an append that meets a longer log reads on.
@@ -286,17 +296,17 @@ impl Engine {
         });
         match moved.await {
             Ok(Ok(task)) => Ok(task),
-            Ok(Err(AppendError::Met(met))) => Err(Unmoved::Met(met)),
-            Ok(Err(failed)) => Err(Unmoved::Fault(failed.into())),
-            Err(error) => Err(Unmoved::Fault(Fault::internal(error))),
+            Ok(Err(AppendError::Met(met))) => Err(CommitError::Met(met)),
+            Ok(Err(failed)) => Err(CommitError::Fault(failed.into())),
+            Err(error) => Err(CommitError::Fault(Fault::internal(error))),
         }
     }
 
     /// Commits changes of records, unless one of the records has changed: then nothing happens, and the answer is false.
     pub async fn keep_unchanged(&self, records: Vec<RecordChange>) -> Result<bool, Fault> {
-        match self.keep(Along { records, ..Along::default() }).await {
+        match self.keep(SideWrites { records, ..SideWrites::default() }).await {
             Ok(()) => Ok(true),
-            Err(Unmoved::Met(Conflict::Record(..))) => Ok(false),
+            Err(CommitError::Met(Conflict::Record(..))) => Ok(false),
             Err(unmoved) => Err(unmoved.into()),
         }
     }
@@ -309,15 +319,15 @@ impl Engine {
 
     /// Commits a product's writes without a task. An unknown outcome is looked up by the first record, so the caller
     /// must put first a record whose body no other commit would write.
-    pub async fn keep(&self, along: Along) -> Result<(), Unmoved> {
+    pub async fn keep(&self, along: SideWrites) -> Result<(), CommitError> {
         let first = along.records.first().cloned();
-        let Along { guards, records, entries, texts, blobs, deadline: _ } = along;
+        let SideWrites { guards, records, entries, texts, blobs, deadline: _ } = along;
         let commit = Commit { guards, records, entries, texts, blobs, ..Commit::default() };
         let shared = self.shared.clone();
         let outcome = Shared::detached(async move { Ok(keep(&shared, commit, first).await) }).await?;
         match outcome? {
             Outcome::Done => Ok(()),
-            Outcome::Conflict(met) => Err(Unmoved::Met(met)),
+            Outcome::Conflict(met) => Err(CommitError::Met(met)),
             Outcome::Refused(trouble) | Outcome::Unknown(trouble) => Err(troubled(trouble).into()),
         }
     }
@@ -336,7 +346,7 @@ impl Engine {
         rests_on: Vec<RecordChange>,
     ) -> Result<bool, Fault> {
         let mut commit = Commit::default();
-        Along { deadline: Some(due), records: rests_on, ..Along::default() }.add_to(task, &mut commit);
+        SideWrites { deadline: Some(due), records: rests_on, ..SideWrites::default() }.add_to(task, &mut commit);
         let timers = commit.timers.clone();
         match self.shared.store.commit(commit).await {
             Outcome::Done => {

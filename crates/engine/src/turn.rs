@@ -178,14 +178,14 @@ impl TurnRun {
         }
     }
 
-    fn scribe(&self) -> Scribe {
+    fn scribe(&self) -> TurnWriter {
         let (shared, live, agent) = (self.shared.clone(), self.live.clone(), self.agent.clone());
-        Scribe { shared, live, agent, turn: self.turn, attempt: self.attempt }
+        TurnWriter { shared, live, agent, turn: self.turn, attempt: self.attempt }
     }
 }
 
 /// Writes a turn's output; it is independent of the pump.
-struct Scribe {
+struct TurnWriter {
     shared: Arc<Shared>,
     live: Arc<Live>,
     agent: Arc<dyn Agent>,
@@ -193,7 +193,7 @@ struct Scribe {
     attempt: u32,
 }
 
-impl Scribe {
+impl TurnWriter {
     /// Writes the output together with the children to be opened.
     fn write(self, spoken: Spoken, children: Vec<ChildTask>) -> Future<'static, Result<Then, AppendError>> {
         if children.is_empty() {

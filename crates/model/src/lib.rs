@@ -39,5 +39,5 @@ pub use memory::{MemoryBudget, MemoryShare};
 pub use on_off::OnOff;
 pub use push::{PushChange, PushProgress, PushRow, PushSpec, PushStanding, PushState};
 pub use record::{AccountLine, Balance, Entry, Expect, Listed, Posting, Record, RecordChange, RecordPage, RecordQuery};
-pub use task::{Core, OpenTurn, Refused, Shape, State, Status, Task, TaskBilling};
+pub use task::{Core, OpenTurn, Shape, State, Status, Task, TaskBilling, TransitionError};
 pub use text::{TextChange, TextPage, TextPlace, TextQuery};

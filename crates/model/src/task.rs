@@ -133,7 +133,7 @@ pub struct Core {
 
 /// The reason an event may not follow. The engine turns it into a fault; for turn events it is the engine's own error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum TransitionError {
     #[error("the task has settled")]
     Settled,
     #[error("a log begins with one opening event")]
@@ -174,19 +174,19 @@ impl Core {
     }
 
     /// Steps over one event, or returns why it may not follow. A settled task refuses every event.
-    pub fn step(&mut self, body: &Body, at: Time) -> Result<(), Refused> {
+    pub fn step(&mut self, body: &Body, at: Time) -> Result<(), TransitionError> {
         if self.is_settled() {
-            return Err(Refused::Settled);
+            return Err(TransitionError::Settled);
         }
         match body {
-            Body::Opened(_) => return Err(Refused::Opening),
+            Body::Opened(_) => return Err(TransitionError::Opening),
             Body::Message(_) => self.waiting += 1,
             Body::TurnStarted { turn, attempt, .. } => {
                 match self.turn {
                     // Another attempt of the same turn.
                     Some(open) if open.id == *turn => {}
                     // The next turn follows at once only if a message arrived during the last one.
-                    Some(_) if self.waiting == 0 => return Err(Refused::TurnOpen),
+                    Some(_) if self.waiting == 0 => return Err(TransitionError::TurnOpen),
                     Some(_) | None => self.turns += 1,
                 }
                 let again = self.turn.is_some_and(|open| open.id == *turn);
@@ -199,7 +199,7 @@ impl Core {
                 }
             }
             Body::Bound { .. } => {
-                self.turn.ok_or(Refused::NoTurn)?;
+                self.turn.ok_or(TransitionError::NoTurn)?;
             }
             Body::Status(change) => {
                 self.state = change.state;
@@ -215,7 +215,7 @@ impl Core {
             Body::Artifact(_) => self.shape = Shape::Task,
             Body::Replied(_) => {
                 if self.shape != Shape::Undecided {
-                    return Err(Refused::AlreadyShown);
+                    return Err(TransitionError::AlreadyShown);
                 }
                 self.shape = Shape::Reply;
                 self.state = State::Completed;
@@ -283,12 +283,12 @@ pub struct TaskBilling {
 
 impl Task {
     /// Begins a fold with a log's first event.
-    pub fn open(event: &Event) -> Result<Task, Refused> {
+    pub fn open(event: &Event) -> Result<Task, TransitionError> {
         let Body::Opened(opened) = &event.body else {
-            return Err(Refused::Opening);
+            return Err(TransitionError::Opening);
         };
         if event.seq != Seq(1) {
-            return Err(Refused::Opening);
+            return Err(TransitionError::Opening);
         }
         Ok(Task {
             id: opened.id,
@@ -317,7 +317,7 @@ impl Task {
     }
 
     /// Folds a whole log. `None` when it is empty.
-    pub fn fold<'a>(events: impl IntoIterator<Item = &'a Event>) -> Result<Option<Task>, Refused> {
+    pub fn fold<'a>(events: impl IntoIterator<Item = &'a Event>) -> Result<Option<Task>, TransitionError> {
         let mut events = events.into_iter();
         let Some(first) = events.next() else {
             return Ok(None);
@@ -338,16 +338,16 @@ impl Task {
     }
 
     /// Folds one more event in. The work is proportional to the event, not to the task.
-    pub fn apply(&mut self, event: &Event) -> Result<(), Refused> {
+    pub fn apply(&mut self, event: &Event) -> Result<(), TransitionError> {
         if let Body::Artifact(chunk) = &event.body
             && chunk.append
             && self.artifact_at(chunk).is_none()
         {
-            return Err(Refused::AppendToNothing);
+            return Err(TransitionError::AppendToNothing);
         }
         self.core.step(&event.body, event.at)?;
         match &event.body {
-            Body::Opened(_) => return Err(Refused::Opening),
+            Body::Opened(_) => return Err(TransitionError::Opening),
             Body::Message(inbound) => {
                 // A question precedes its answer in the history.
                 if self.status.state.is_interrupted()

@@ -126,7 +126,7 @@ fn the_cost_of_a_chunk_does_not_grow_with_the_text_before_it() {
     assert_eq!(part.as_text().unwrap().len(), 6_000_000);
 }
 
-fn fold(undecided: bool, bodies: Vec<Body>) -> Result<Task, Refused> {
+fn fold(undecided: bool, bodies: Vec<Body>) -> Result<Task, TransitionError> {
     let mut task = Task::open(&opened(undecided))?;
     for body in bodies {
         let event = Event { seq: task.seq().next(), at: Time(task.seq().0 as i64 + 1), body };
@@ -183,7 +183,7 @@ fn a_settled_task_refuses_everything() {
             Body::CancelRequested { metadata: None },
         ] {
             let got = fold(false, vec![said("hi"), turn(1), status(end, None), next]);
-            assert_eq!(got.unwrap_err(), Refused::Settled);
+            assert_eq!(got.unwrap_err(), TransitionError::Settled);
         }
     }
 }
@@ -204,7 +204,7 @@ fn chunks_append_or_replace() {
     let texts: Vec<Vec<&str>> =
         task.artifacts.iter().map(|a| a.parts.iter().filter_map(Part::as_text).collect()).collect();
     assert_eq!(texts, vec![vec!["123"], vec!["y"]]);
-    assert_eq!(fold(false, vec![chunk("a", 0, "1", true)]).unwrap_err(), Refused::AppendToNothing);
+    assert_eq!(fold(false, vec![chunk("a", 0, "1", true)]).unwrap_err(), TransitionError::AppendToNothing);
 }
 
 #[test]
@@ -212,8 +212,11 @@ fn an_undecided_exchange_becomes_a_reply_or_a_task_but_never_both() {
     let reply = || Body::Replied(message(Role::Agent, "yo"));
     assert_eq!(fold(true, vec![said("hi"), turn(1), reply()]).unwrap().core.shape, Shape::Reply);
     assert_eq!(fold(true, vec![said("hi"), turn(1), status(State::Working, None)]).unwrap().core.shape, Shape::Task);
-    assert_eq!(fold(true, vec![said("hi"), status(State::Working, None), reply()]).unwrap_err(), Refused::AlreadyShown);
-    assert_eq!(fold(true, vec![said("hi"), turn(1), reply(), said("more")]).unwrap_err(), Refused::Settled);
+    assert_eq!(
+        fold(true, vec![said("hi"), status(State::Working, None), reply()]).unwrap_err(),
+        TransitionError::AlreadyShown
+    );
+    assert_eq!(fold(true, vec![said("hi"), turn(1), reply(), said("more")]).unwrap_err(), TransitionError::Settled);
 }
 
 #[test]
@@ -222,7 +225,7 @@ fn a_message_during_a_turn_waits_for_the_next() {
     assert_eq!(task.core.waiting, 1);
     let task = fold(false, vec![said("a"), turn(1), said("b"), status(State::Working, None), turn(2)]).unwrap();
     assert_eq!((task.core.waiting, task.core.turns), (0, 2));
-    assert_eq!(fold(false, vec![said("a"), turn(1), turn(2)]).unwrap_err(), Refused::TurnOpen);
+    assert_eq!(fold(false, vec![said("a"), turn(1), turn(2)]).unwrap_err(), TransitionError::TurnOpen);
 }
 
 fn any_body() -> impl Strategy<Value = Body> {
@@ -259,7 +262,7 @@ proptest! {
                     spoken += usize::from(matches!(event.body, Body::Message(_)));
                 }
                 Err(refused) => {
-                    prop_assert!(allowed == Err(refused) || refused == Refused::AppendToNothing);
+                    prop_assert!(allowed == Err(refused) || refused == TransitionError::AppendToNothing);
                     prop_assert_eq!(&before, &task);
                 }
             }

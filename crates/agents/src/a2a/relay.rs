@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use client::seen::{Seen, TaskSeen};
-use client::{Error, Events, FailureStage, Heard};
+use client::{Error, Events, FailureStage, PeerEvent};
 use futures_util::FutureExt as _;
 use futures_util::stream::BoxStream;
 use model::ports::agent::{AgentEvent, AgentMessage, EndState, Turn, TurnEnd};
@@ -379,7 +379,7 @@ impl Relay {
                     }
                 }
             };
-            let Heard { id, seen } = match heard {
+            let PeerEvent { id, seen } = match heard {
                 None => return Ok(None),
                 // The server accepted the subscription and refused it inside the stream.
                 Some(Err(error))

@@ -282,10 +282,10 @@ mod tests {
     use model::{Artifact, Role};
 
     use super::*;
-    use crate::scripted::stage::Stage;
+    use crate::scripted::stage::ScriptContext;
 
     fn show(answered: Option<&str>) -> Show {
-        let mut stage = Stage::new(std::sync::Arc::new(crate::echo::EchoAgent::new()));
+        let mut stage = ScriptContext::new(std::sync::Arc::new(crate::echo::EchoAgent::new()));
         stage.say("m", vec![Part::text("x")]);
         Show::of(stage.task(), answered.map(str::to_owned))
     }

@@ -6,11 +6,11 @@ use model::ports::agent::{AgentEvent, ArtifactChunk, EndState, Restart};
 use model::{Part, State};
 
 use super::{AssistantMode, assistant_id, build};
-use crate::scripted::stage::{Stage, brief, inbound, json};
+use crate::scripted::stage::{ScriptContext, brief, inbound, json};
 use crate::testing::text;
 
-fn stage(mode: AssistantMode) -> Stage {
-    Stage::new(build(mode, "tested"))
+fn stage(mode: AssistantMode) -> ScriptContext {
+    ScriptContext::new(build(mode, "tested"))
 }
 
 fn data(text: &str) -> Vec<Part> {

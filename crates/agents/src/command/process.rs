@@ -34,7 +34,7 @@ pub(super) struct CommandProcess {
     stderr: Option<ChildStderr>,
     stdin: Option<ChildStdin>,
     feed: ProgramInput,
-    complaints: Tail,
+    complaints: StderrTail,
     cancelled: Cancelled,
     kill_after: Duration,
     /// Why it was asked to stop, if it was.
@@ -99,7 +99,7 @@ impl CommandProcess {
             stderr,
             stdin,
             feed,
-            complaints: Tail::new(secrets),
+            complaints: StderrTail::new(secrets),
             cancelled: turn.cancelled.clone(),
             kill_after: Duration::from_millis(options.kill_after_ms.unwrap_or(2_000)),
             stopping: None,
@@ -261,17 +261,17 @@ impl ProgramInput {
 }
 
 /// The tail of the program's stderr, without its secrets.
-pub(crate) struct Tail {
+pub(crate) struct StderrTail {
     bytes: Vec<u8>,
     secrets: Vec<String>,
     /// More than is repeated, so that a secret at the edge is still whole.
     kept: usize,
 }
 
-impl Tail {
-    pub(crate) fn new(secrets: Vec<String>) -> Tail {
+impl StderrTail {
+    pub(crate) fn new(secrets: Vec<String>) -> StderrTail {
         let longest = secrets.iter().map(String::len).max().unwrap_or(0);
-        Tail { bytes: Vec::new(), secrets, kept: TAIL_BYTES + longest }
+        StderrTail { bytes: Vec::new(), secrets, kept: TAIL_BYTES + longest }
     }
 
     pub(crate) fn push(&mut self, bytes: &[u8]) {

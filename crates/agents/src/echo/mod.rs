@@ -77,11 +77,11 @@ mod tests {
     use agent::Agent as _;
 
     use super::*;
-    use crate::scripted::stage::{Stage, every_kind_of_part};
+    use crate::scripted::stage::{ScriptContext, every_kind_of_part};
 
     #[tokio::test(start_paused = true)]
     async fn it_works_hands_the_newest_message_back_and_completes() {
-        let mut stage = Stage::new(Arc::new(EchoAgent::new()));
+        let mut stage = ScriptContext::new(Arc::new(EchoAgent::new()));
         stage.say("m1", vec![model::Part::text("old")]);
         stage.say("m2", every_kind_of_part());
         let said = stage.turn().await;

@@ -107,7 +107,7 @@ impl agent::Agent for LanggraphAgent {
 }
 
 /// The state of a turn.
-struct Course<'a> {
+struct RunTurn<'a> {
     turn: &'a Turn,
     thread: String,
     /// The run, once known.
@@ -138,7 +138,7 @@ impl Graph {
         if let Some(bound) = RunBinding::read(turn.bound.as_deref()) {
             let _ = place.set(bound);
         }
-        let mut course = Course {
+        let mut course = RunTurn {
             turn,
             thread: binding::thread(turn).to_string(),
             place,
@@ -169,7 +169,7 @@ impl Graph {
     }
 
     /// Creates or finds the turn's run, reads its stream, and asks for its status afterwards.
-    async fn listen(&self, course: &mut Course<'_>) -> Result<Heard, RequestError> {
+    async fn listen(&self, course: &mut RunTurn<'_>) -> Result<Heard, RequestError> {
         if course.place.get().is_none()
             && std::mem::replace(&mut course.doubt, true)
             && let Some(run) = self.server.find(&course.thread, course.turn.id).await?
@@ -220,7 +220,7 @@ impl Graph {
     async fn hear(
         &self,
         mut response: Response,
-        course: &mut Course<'_>,
+        course: &mut RunTurn<'_>,
     ) -> Result<Option<RequestError>, RequestError> {
         let mut sse = Sse::new(self.server.longest);
         loop {
@@ -275,7 +275,7 @@ impl Graph {
     }
 }
 
-impl Course<'_> {
+impl RunTurn<'_> {
     /// Stores the run's id before any of its output is passed on.
     async fn bind(&mut self, run: String) {
         let place = RunBinding { thread: self.thread.clone(), run };

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::fake_server::{FakeRequest as Request, FakeServer};
-use crate::scripted::stage::{Stage, brief, json as raw};
+use crate::scripted::stage::{ScriptContext, brief, json as raw};
 use crate::testing::{Running, agent, refused, run, text, turn};
 
 const RUN: &str = "01a1e23f-25d1-7238-a344-3c11d8c9bb9a";
@@ -243,7 +243,7 @@ async fn a_refused_run_fails_with_the_server_s_words() {
 /// The body of the run that answers these questions.
 async fn resumed(open: &[&str], answer: Vec<Part>) -> Value {
     let desk = FakeServer::open().await;
-    let mut stage = Stage::new(graph_at(&desk, json!({})).await);
+    let mut stage = ScriptContext::new(graph_at(&desk, json!({})).await);
     let (said, _) = tokio::join!(stage.hear(text("go")), async {
         let mut said = vec![began(), values(&[human("h")])];
         said.extend(open.iter().map(|id| interrupted(id)));
@@ -502,7 +502,7 @@ async fn a_busy_server_is_asked_again_and_no_run_is_created_twice() {
 #[tokio::test]
 async fn a_message_that_follows_an_answered_question_is_a_message() {
     let desk = FakeServer::open().await;
-    let mut stage = Stage::new(graph_at(&desk, json!({})).await);
+    let mut stage = ScriptContext::new(graph_at(&desk, json!({})).await);
     let answers = [began(), values(&[]), values(&[ai("m", "hi")])];
     tokio::join!(stage.hear(text("go")), async {
         created(&desk, &[began(), values(&[]), interrupted("q1")]).await;

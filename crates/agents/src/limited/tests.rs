@@ -6,7 +6,7 @@ use model::ports::agent::{ArtifactChunk, TurnEnd};
 use tokio::sync::Notify;
 
 use super::*;
-use crate::scripted::stage::{Stage, brief, inbound};
+use crate::scripted::stage::{ScriptContext, brief, inbound};
 use crate::scripted::{self, ScriptedMode};
 
 fn scripted() -> Arc<dyn Agent> {
@@ -22,8 +22,8 @@ fn text(text: &str) -> Vec<Part> {
 }
 
 /// A turn of its own task, which runs until it is cancelled.
-async fn hanging(agent: &Arc<Limited>) -> Stage {
-    let mut stage = Stage::new(agent.clone());
+async fn hanging(agent: &Arc<Limited>) -> ScriptContext {
+    let mut stage = ScriptContext::new(agent.clone());
     stage.say("m", text("hang"));
     stage.start();
     assert!(stage.next().await.is_some());
@@ -34,7 +34,7 @@ async fn hanging(agent: &Arc<Limited>) -> Stage {
 async fn a_turn_over_the_limit_waits_says_so_and_goes_on_when_a_place_is_free() {
     let agent = limited(Common { concurrency: Some(1), ..Common::default() });
     let mut first = hanging(&agent).await;
-    let mut second = Stage::new(agent.clone());
+    let mut second = ScriptContext::new(agent.clone());
     second.say("m", text("hello"));
     second.start();
     assert_eq!(brief(&[second.next().await.unwrap()]), ["working waiting for a free place"]);
@@ -48,7 +48,7 @@ async fn a_turn_over_the_limit_waits_says_so_and_goes_on_when_a_place_is_free() 
 async fn a_cancel_reaches_a_turn_that_waits() {
     let agent = limited(Common { concurrency: Some(1), ..Common::default() });
     let _first = hanging(&agent).await;
-    let mut second = Stage::new(agent.clone());
+    let mut second = ScriptContext::new(agent.clone());
     second.say("m", text("hello"));
     second.start();
     second.next().await;
@@ -63,7 +63,7 @@ async fn a_message_over_the_queue_is_refused_with_a_time_to_try_again() {
     let message = inbound("m", text("hello"));
     let first = hanging(&agent).await;
     assert!(agent.admit(&message, None).is_ok());
-    let mut second = Stage::new(agent.clone());
+    let mut second = ScriptContext::new(agent.clone());
     second.say("m", text("hello"));
     second.start();
     second.next().await;
@@ -113,7 +113,7 @@ async fn an_agent_that_does_not_stop_in_time_is_dropped() {
     let agent = Arc::new(Limited::new("l", Stubborn::saying(vec![AgentEvent::Working(None)]), &common, false));
     let began = Instant::now();
     assert_eq!(
-        brief(&Stage::new(agent).hear(text("x")).await),
+        brief(&ScriptContext::new(agent).hear(text("x")).await),
         ["working", "Failed the agent did not finish within 1 s"]
     );
     assert_eq!(began.elapsed(), Duration::from_secs(1) + GRACE);
@@ -150,7 +150,7 @@ async fn chunks_that_are_ready_together_are_merged_up_to_the_last_of_their_artif
         (false, &["a=… 1", "a+… 2", "a+ 3", "b=… 4", "b=… 5", "Completed"][..]),
     ] {
         let agent = Arc::new(Limited::new("l", Stubborn::saying(said()), &Common::default(), merge));
-        let mut stage = Stage::new(agent);
+        let mut stage = ScriptContext::new(agent);
         stage.say("m", text("x"));
         stage.start();
         for expected in expected {
@@ -164,7 +164,7 @@ async fn an_agent_that_says_too_much_fails() {
     let said = vec![chunk("a", &"x".repeat(500), false, false), chunk("a", &"x".repeat(500), true, true), completed()];
     let common = Common { max_output_bytes: Some(1_000), ..Common::default() };
     let agent = Arc::new(Limited::new("l", Stubborn::saying(said), &common, false));
-    let said = brief(&Stage::new(agent).hear(text("x")).await);
+    let said = brief(&ScriptContext::new(agent).hear(text("x")).await);
     assert_eq!(said[1..], ["Failed the agent said more than 1000 bytes in one turn"]);
 }
 
@@ -180,7 +180,7 @@ async fn a_turn_that_was_cut_off_too_often_is_not_tried_again() {
 async fn a_dropped_turn_frees_its_place_for_the_next() {
     let agent = limited(Common { concurrency: Some(1), ..Common::default() });
     let first = hanging(&agent).await;
-    let mut second = Stage::new(agent.clone());
+    let mut second = ScriptContext::new(agent.clone());
     second.say("m", text("hello"));
     second.start();
     second.next().await;

@@ -10,13 +10,13 @@ use tokio::io::AsyncReadExt as _;
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 
 use super::Options;
-use crate::command::process::{Group, INHERITED, Tail};
+use crate::command::process::{Group, INHERITED, StderrTail};
 use crate::guardian;
 
 /// The program; dropping it kills its process group.
 pub(super) struct McpProcess {
     group: Group,
-    complaints: Arc<Mutex<Tail>>,
+    complaints: Arc<Mutex<StderrTail>>,
 }
 
 impl McpProcess {
@@ -39,7 +39,7 @@ impl McpProcess {
         let group = Group::of(child, guarded);
         let (Some(stdout), Some(stdin), Some(stderr)) = pipes else { return Err(io::ErrorKind::BrokenPipe.into()) };
         let secrets = options.secrets.values().map(|secret| secret.reveal().to_owned()).collect();
-        let complaints = Arc::new(Mutex::new(Tail::new(secrets)));
+        let complaints = Arc::new(Mutex::new(StderrTail::new(secrets)));
         tokio::spawn(listen(stderr, complaints.clone()));
         Ok((McpProcess { group, complaints }, stdout, stdin))
     }
@@ -56,7 +56,7 @@ impl McpProcess {
 }
 
 /// Reads stderr until the pipe closes, at the latest with the group's end.
-async fn listen(mut stderr: ChildStderr, complaints: Arc<Mutex<Tail>>) {
+async fn listen(mut stderr: ChildStderr, complaints: Arc<Mutex<StderrTail>>) {
     let mut bytes = BytesMut::with_capacity(4 << 10);
     while let Ok(1..) = stderr.read_buf(&mut bytes).await {
         complaints.lock().unwrap_or_else(PoisonError::into_inner).push(&bytes.split());

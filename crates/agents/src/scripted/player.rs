@@ -11,7 +11,7 @@ use model::{Inbound, Part};
 
 use super::step::{ChunkContent, Chunks, ScriptStep};
 
-struct Player {
+struct ScriptRunner {
     steps: std::vec::IntoIter<ScriptStep>,
     /// The unfinished step, and how often it has emitted.
     under_way: Option<(Repeat, u32)>,
@@ -31,11 +31,11 @@ pub(super) fn play(
     newest: Option<Arc<Inbound>>,
     cancelled: Cancelled,
 ) -> BoxStream<'static, AgentEvent> {
-    let player = Player { steps: steps.into_iter(), under_way: None, newest, cancelled, over: false };
+    let player = ScriptRunner { steps: steps.into_iter(), under_way: None, newest, cancelled, over: false };
     stream::unfold(player, |mut player| async move { Some((player.next().await?, player)) }).boxed()
 }
 
-impl Player {
+impl ScriptRunner {
     async fn next(&mut self) -> Option<AgentEvent> {
         if self.over {
             return None;

@@ -13,7 +13,7 @@ use model::{
 };
 use tokio::sync::oneshot;
 
-pub(crate) struct Stage {
+pub(crate) struct ScriptContext {
     agent: Arc<dyn Agent>,
     log: Vec<Event>,
     task: Option<Task>,
@@ -31,9 +31,9 @@ struct Open {
     cancel: Option<oneshot::Sender<()>>,
 }
 
-impl Stage {
-    pub(crate) fn new(agent: Arc<dyn Agent>) -> Stage {
-        Stage { agent, log: vec![], task: None, waiting: vec![], turns: 0, open: None }
+impl ScriptContext {
+    pub(crate) fn new(agent: Arc<dyn Agent>) -> ScriptContext {
+        ScriptContext { agent, log: vec![], task: None, waiting: vec![], turns: 0, open: None }
     }
 
     /// Admits and logs a caller's message.

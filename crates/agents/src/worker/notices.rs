@@ -8,7 +8,7 @@ use model::TurnId;
 use model::ports::worker::WorkerNotice;
 use tokio::sync::watch;
 
-use super::pool::{Standing, WorkerPool};
+use super::pool::{WatchedState, WorkerPool};
 
 struct Follower {
     pool: Arc<WorkerPool>,
@@ -34,9 +34,9 @@ impl Follower {
         loop {
             self.news.mark_unchanged();
             let pool = &self.pool;
-            self.held.retain(|(turn, lease, _)| pool.standing(*turn, lease) != Standing::Gone);
+            self.held.retain(|(turn, lease, _)| pool.standing(*turn, lease) != WatchedState::Gone);
             for (turn, lease, told) in &mut self.held {
-                if !*told && pool.standing(*turn, lease) == Standing::Cancelled {
+                if !*told && pool.standing(*turn, lease) == WatchedState::Cancelled {
                     *told = true;
                     return Some(WorkerNotice::Cancelled(*turn));
                 }

@@ -86,7 +86,7 @@ impl Deliveries {
 
 /// The state of a turn that a stream of notices watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum WatchedState {
     Held,
     Cancelled,
     Gone,
@@ -137,16 +137,16 @@ impl WorkerPool {
         }
     }
 
-    pub(super) fn standing(&self, turn: TurnId, lease: &str) -> Standing {
+    pub(super) fn standing(&self, turn: TurnId, lease: &str) -> WatchedState {
         match self.table().jobs.get(&turn) {
             Some(job) if job.holds(lease) => {
                 if job.cancelled {
-                    Standing::Cancelled
+                    WatchedState::Cancelled
                 } else {
-                    Standing::Held
+                    WatchedState::Held
                 }
             }
-            Some(_) | None => Standing::Gone,
+            Some(_) | None => WatchedState::Gone,
         }
     }
 

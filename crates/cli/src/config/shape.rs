@@ -8,13 +8,13 @@ use super::nearest;
 use super::tree::{Is, Node};
 
 /// A key and its error.
-pub(super) struct Wrong {
+pub(super) struct ShapeMismatch {
     pub(super) path: String,
     pub(super) line: u64,
     pub(super) says: String,
 }
 
-pub(super) fn compare(schema: &Value, node: &Node) -> Vec<Wrong> {
+pub(super) fn compare(schema: &Value, node: &Node) -> Vec<ShapeMismatch> {
     let mut found = Vec::new();
     Comparison { root: schema }.walk(schema, node, "", &mut found);
     found
@@ -25,7 +25,7 @@ struct Comparison<'s> {
 }
 
 impl<'s> Comparison<'s> {
-    fn walk(&self, schema: &'s Value, node: &Node, path: &str, found: &mut Vec<Wrong>) {
+    fn walk(&self, schema: &'s Value, node: &Node, path: &str, found: &mut Vec<ShapeMismatch>) {
         let schema = self.resolved(schema);
         if let Some(branches) = ["oneOf", "anyOf"].iter().find_map(|name| schema.get(*name)?.as_array()) {
             return self.branches(branches, node, path, found);
@@ -56,7 +56,14 @@ impl<'s> Comparison<'s> {
         }
     }
 
-    fn members(&self, schema: &'s Value, members: &[(String, Node)], whole: &Node, path: &str, found: &mut Vec<Wrong>) {
+    fn members(
+        &self,
+        schema: &'s Value,
+        members: &[(String, Node)],
+        whole: &Node,
+        path: &str,
+        found: &mut Vec<ShapeMismatch>,
+    ) {
         let known = schema.get("properties").and_then(Value::as_object);
         let others = schema.get("additionalProperties");
         for (name, node) in members {
@@ -79,7 +86,7 @@ impl<'s> Comparison<'s> {
         }
     }
 
-    fn branches(&self, branches: &'s [Value], node: &Node, path: &str, found: &mut Vec<Wrong>) {
+    fn branches(&self, branches: &'s [Value], node: &Node, path: &str, found: &mut Vec<ShapeMismatch>) {
         let compared = |schema: &'s Value| {
             let mut found = Vec::new();
             self.walk(schema, node, path, &mut found);
@@ -161,11 +168,11 @@ impl<'s> Comparison<'s> {
     }
 }
 
-fn wrong(node: &Node, path: &str, says: String) -> Wrong {
-    Wrong { path: path.to_owned(), line: node.line, says }
+fn wrong(node: &Node, path: &str, says: String) -> ShapeMismatch {
+    ShapeMismatch { path: path.to_owned(), line: node.line, says }
 }
 
-fn one_of(words: &[&str], node: &Node, path: &str, found: &mut Vec<Wrong>) {
+fn one_of(words: &[&str], node: &Node, path: &str, found: &mut Vec<ShapeMismatch>) {
     if let Is::Scalar(Value::String(text)) = &node.is {
         if !words.contains(&&**text) {
             let advice = advice(text, words.iter().copied());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use engine::{Along, Birth, Engine, Moved, Unmoved};
+use engine::{CommitError, Engine, NewTask, SideWrites, TaskChange};
 use model::ports::Future;
 use model::ports::store::Conflict;
 use model::ports::task_driver::TaskDriver;
@@ -45,12 +45,12 @@ fn pay(id: u128, from: &str, to: &str, amount: i64) -> Entry {
     }
 }
 
-fn birth(engine: &Engine, state: State) -> Birth {
-    Birth { id: engine.new_task_id(), context: None, message: None, to: Moved::to(state) }
+fn birth(engine: &Engine, state: State) -> NewTask {
+    NewTask { id: engine.new_task_id(), context: None, message: None, to: TaskChange::to(state) }
 }
 
-fn with(records: Vec<RecordChange>) -> Along {
-    Along { records, ..Along::default() }
+fn with(records: Vec<RecordChange>) -> SideWrites {
+    SideWrites { records, ..SideWrites::default() }
 }
 
 async fn record(engine: &Engine, key: &str) -> Option<(String, u64)> {
@@ -73,17 +73,17 @@ async fn all(engine: &Engine) -> (Vec<i64>, usize, u64, u64, u64, u64) {
     (balances(engine).await, listed(engine).await, health.tasks, health.timers, health.records, health.entries)
 }
 
-fn met(unmoved: Unmoved) -> Conflict {
+fn met(unmoved: CommitError) -> Conflict {
     match unmoved {
-        Unmoved::Met(conflict) => conflict,
-        Unmoved::Fault(fault) => panic!("a conflict was expected, not {fault:?}"),
+        CommitError::Met(conflict) => conflict,
+        CommitError::Fault(fault) => panic!("a conflict was expected, not {fault:?}"),
     }
 }
 
-fn fault(unmoved: Unmoved) -> Kind {
+fn fault(unmoved: CommitError) -> Kind {
     match unmoved {
-        Unmoved::Met(conflict) => panic!("a fault was expected, not {conflict:?}"),
-        Unmoved::Fault(fault) => fault.kind,
+        CommitError::Met(conflict) => panic!("a fault was expected, not {conflict:?}"),
+        CommitError::Fault(fault) => fault.kind,
     }
 }
 
@@ -108,16 +108,19 @@ async fn all_that_changes_with_a_task_changes_in_one_commit() {
     on_both_stores(async |mut house| {
         let engine = house.start([echo()]).await;
         engine
-            .keep(Along { entries: vec![pay(1, "bank", "ann", 100)], ..with(vec![put("till", Expect::Absent, "0")]) })
+            .keep(SideWrites {
+                entries: vec![pay(1, "bank", "ann", 100)],
+                ..with(vec![put("till", Expect::Absent, "0")])
+            })
             .await
             .unwrap();
         house.shelf().calls();
-        let along = Along {
+        let along = SideWrites {
             entries: vec![pay(2, "ann", "bob", 60)],
             deadline: Some(Some(engine.now().plus_ms(3_600_000))),
             ..with(vec![put("a", Expect::Absent, "new"), put("till", Expect::Version(1), "1")])
         };
-        let born = Birth { context: Some(ContextId::from("talk")), ..birth(&engine, State::Submitted) };
+        let born = NewTask { context: Some(ContextId::from("talk")), ..birth(&engine, State::Submitted) };
         let task = engine.open_product(&at("shop"), born, along).await.unwrap();
         assert_eq!(house.shelf().calls(), ["commit"]);
         assert_eq!((task.state(), task.context.as_str()), (State::Submitted, "talk"));
@@ -134,9 +137,9 @@ async fn all_that_changes_with_a_task_changes_in_one_commit() {
             metadata: None,
             extensions: Vec::new(),
         };
-        let mut to = Moved::to(State::Working);
+        let mut to = TaskChange::to(State::Working);
         to.artifacts = vec![artifact("draft")];
-        let along = Along {
+        let along = SideWrites {
             entries: vec![pay(3, "bob", "ann", 10)],
             deadline: Some(None),
             ..with(vec![put("a", Expect::Version(1), "paid")])
@@ -146,7 +149,7 @@ async fn all_that_changes_with_a_task_changes_in_one_commit() {
         assert_eq!(balances(&engine).await, [-100, 50, 50]);
         to.state = State::Completed;
         to.artifacts = vec![artifact("final")];
-        let done = engine.move_product(task.id, to, Along::default()).await.unwrap();
+        let done = engine.move_product(task.id, to, SideWrites::default()).await.unwrap();
         assert_eq!((done.state(), crate::common::artifacts(&done)), (State::Completed, vec!["final".to_owned()]));
         assert_eq!(record(&engine, "a").await, Some(("paid".into(), 2)));
         assert_eq!(*engine.get(&at("shop"), &task.id.to_string()).await.unwrap(), *done);
@@ -159,19 +162,23 @@ async fn what_does_not_fit_leaves_no_trace() {
     on_both_stores(async |mut house| {
         let engine = house.start([echo()]).await;
         engine
-            .keep(Along { entries: vec![pay(1, "bank", "ann", 100)], ..with(vec![put("a", Expect::Absent, "old")]) })
+            .keep(SideWrites {
+                entries: vec![pay(1, "bank", "ann", 100)],
+                ..with(vec![put("a", Expect::Absent, "old")])
+            })
             .await
             .unwrap();
-        let task = engine.open_product(&at("shop"), birth(&engine, State::Submitted), Along::default()).await.unwrap();
+        let task =
+            engine.open_product(&at("shop"), birth(&engine, State::Submitted), SideWrites::default()).await.unwrap();
         let before = (all(&engine).await, log(&engine, task.id).await.len());
         let wrongs = [
             with(vec![put("b", Expect::Absent, "x"), put("a", Expect::Absent, "x")]),
             with(vec![put("b", Expect::Absent, "x"), put("a", Expect::Version(2), "x")]),
-            Along {
+            SideWrites {
                 entries: vec![pay(2, "ann", "bob", 60), pay(3, "ann", "bob", 60)],
                 ..with(vec![put("b", Expect::Absent, "x")])
             },
-            Along {
+            SideWrites {
                 entries: vec![pay(4, "ann", "bob", 1), pay(1, "ann", "bob", 1)],
                 ..with(vec![put("b", Expect::Absent, "x")])
             },
@@ -183,19 +190,20 @@ async fn what_does_not_fit_leaves_no_trace() {
             Conflict::Entry(Uuid::from_u128(1)),
         ];
         for (wrong, expected) in wrongs.into_iter().zip(expected) {
-            let along = Along { deadline: Some(Some(engine.now().plus_ms(3_600_000))), ..wrong };
+            let along = SideWrites { deadline: Some(Some(engine.now().plus_ms(3_600_000))), ..wrong };
             let born = birth(&engine, State::Submitted);
             let id = born.id;
             assert_eq!(met(engine.open_product(&at("shop"), born, along.clone()).await.unwrap_err()), expected);
             assert!(engine.task(id).await.unwrap().is_none());
-            let to = Moved::to(State::Working);
+            let to = TaskChange::to(State::Working);
             assert_eq!(met(engine.move_product(task.id, to, along.clone()).await.unwrap_err()), expected);
             assert_eq!(met(engine.keep(along).await.unwrap_err()), expected);
             assert_eq!((all(&engine).await, log(&engine, task.id).await.len()), before);
         }
         // The same without the invalid change.
-        let along = Along { entries: vec![pay(2, "ann", "bob", 60)], ..with(vec![put("a", Expect::Version(1), "x")]) };
-        let moved = engine.move_product(task.id, Moved::to(State::Working), along).await.unwrap();
+        let along =
+            SideWrites { entries: vec![pay(2, "ann", "bob", 60)], ..with(vec![put("a", Expect::Version(1), "x")]) };
+        let moved = engine.move_product(task.id, TaskChange::to(State::Working), along).await.unwrap();
         assert_eq!((moved.state(), balances(&engine).await), (State::Working, vec![-100, 40, 60]));
     })
     .await;
@@ -205,16 +213,18 @@ async fn what_does_not_fit_leaves_no_trace() {
 async fn a_task_that_has_settled_or_is_not_there_is_not_moved() {
     on_both_stores(async |mut house| {
         let engine = house.start([echo()]).await;
-        let task = engine.open_product(&at("shop"), birth(&engine, State::Submitted), Along::default()).await.unwrap();
-        engine.move_product(task.id, Moved::to(State::Failed), Along::default()).await.unwrap();
+        let task =
+            engine.open_product(&at("shop"), birth(&engine, State::Submitted), SideWrites::default()).await.unwrap();
+        engine.move_product(task.id, TaskChange::to(State::Failed), SideWrites::default()).await.unwrap();
         let before = all(&engine).await;
         for state in [State::Working, State::Failed, State::Completed] {
             let along = with(vec![put("a", Expect::Any, "x")]);
-            let unmoved = engine.move_product(task.id, Moved::to(state), along).await.unwrap_err();
+            let unmoved = engine.move_product(task.id, TaskChange::to(state), along).await.unwrap_err();
             assert_eq!(fault(unmoved), Kind::TaskSettled);
         }
         let along = with(vec![put("a", Expect::Any, "x")]);
-        let unmoved = engine.move_product(engine.new_task_id(), Moved::to(State::Working), along).await.unwrap_err();
+        let unmoved =
+            engine.move_product(engine.new_task_id(), TaskChange::to(State::Working), along).await.unwrap_err();
         assert_eq!(fault(unmoved), Kind::TaskNotFound);
         assert_eq!(all(&engine).await, before);
         assert_eq!(engine.get(&at("shop"), &task.id.to_string()).await.unwrap().state(), State::Failed);
@@ -227,7 +237,8 @@ async fn a_task_that_has_settled_or_is_not_there_is_not_moved() {
 async fn a_products_task_takes_no_messages() {
     on_both_stores(async |mut house| {
         let engine = house.start([echo()]).await;
-        let task = engine.open_product(&at("shop"), birth(&engine, State::Submitted), Along::default()).await.unwrap();
+        let task =
+            engine.open_product(&at("shop"), birth(&engine, State::Submitted), SideWrites::default()).await.unwrap();
         let send = model::Send { task: Some(task.id.to_string()), ..say("hi") };
         assert_eq!(kind_of(engine.send(&at("shop"), send).await), Kind::MethodNotFound);
         assert_eq!(log(&engine, task.id).await.len(), 2);
@@ -245,7 +256,7 @@ async fn a_deadline_is_told_when_due_and_again_until_it_is_moved_or_cleared() {
     let begin = tokio::time::Instant::now();
     // Two more, because the milliseconds of the clocks begin at different moments.
     let passed = || begin.elapsed().as_millis() + 2;
-    let due = |ms| Along { deadline: Some(Some(engine.now().plus_ms(ms))), ..Along::default() };
+    let due = |ms| SideWrites { deadline: Some(Some(engine.now().plus_ms(ms))), ..SideWrites::default() };
     let task = engine.open_product(&at("shop"), birth(&engine, State::Submitted), due(30_000)).await.unwrap();
     assert_eq!(rings.recv().await, Some(task.id));
     let first = passed();
@@ -257,7 +268,7 @@ async fn a_deadline_is_told_when_due_and_again_until_it_is_moved_or_cleared() {
     }
     // Moved with the task: it fires at the new time and not before.
     let at_move = passed();
-    engine.move_product(task.id, Moved::to(State::Working), due(3_600_000)).await.unwrap();
+    engine.move_product(task.id, TaskChange::to(State::Working), due(3_600_000)).await.unwrap();
     assert_eq!(rings.recv().await, Some(task.id));
     assert!((3_599_996..3_600_100).contains(&(passed() - at_move)), "{}", passed() - at_move);
     // Set to an earlier time by itself: the timer loop is woken.
@@ -297,7 +308,7 @@ async fn many_deadlines_at_once_are_all_told() {
     let mut ids = Vec::new();
     let due = engine.now().plus_ms(1_000);
     for _ in 0..300 {
-        let along = Along { deadline: Some(Some(due)), ..Along::default() };
+        let along = SideWrites { deadline: Some(Some(due)), ..SideWrites::default() };
         ids.push(engine.open_product(&at("shop"), birth(&engine, State::Submitted), along).await.unwrap().id);
     }
     until(async || engine.health().await.unwrap().timers == 0).await;
@@ -312,14 +323,14 @@ async fn many_deadlines_at_once_are_all_told() {
 async fn a_deadline_outlives_the_process() {
     on_both_stores(async |mut house| {
         let engine = house.start([echo()]).await;
-        let along = Along { deadline: Some(Some(engine.now().plus_ms(50))), ..Along::default() };
+        let along = SideWrites { deadline: Some(Some(engine.now().plus_ms(50))), ..SideWrites::default() };
         let task = engine.open_product(&at("shop"), birth(&engine, State::Submitted), along).await.unwrap();
         house.kill().await;
         let engine = house.start([echo()]).await;
         let mut rings = bell(&engine);
         assert_eq!(rings.recv().await, Some(task.id));
-        let along = Along { deadline: Some(None), ..Along::default() };
-        engine.move_product(task.id, Moved::to(State::Completed), along).await.unwrap();
+        let along = SideWrites { deadline: Some(None), ..SideWrites::default() };
+        engine.move_product(task.id, TaskChange::to(State::Completed), along).await.unwrap();
         assert_eq!(engine.health().await.unwrap().timers, 0);
     })
     .await;
@@ -334,7 +345,7 @@ async fn of_two_processes_that_act_one_has_acted() {
             square.be_silent(true);
         }
         let (mut rings, mut others) = (bell(&here.engine), bell(&there.engine));
-        let along = Along { deadline: Some(Some(here.engine.now())), ..with(vec![put("a", Expect::Absent, "0")]) };
+        let along = SideWrites { deadline: Some(Some(here.engine.now())), ..with(vec![put("a", Expect::Absent, "0")]) };
         let task = here.engine.open_product(&at("shop"), birth(&here.engine, State::Submitted), along).await.unwrap();
         // One process is called for the deadline; both act on it, one of them late.
         tokio::select! {
@@ -345,12 +356,12 @@ async fn of_two_processes_that_act_one_has_acted() {
         let act = |engine: &Engine, word: &'static str, entry: u128| {
             let (engine, id) = (engine.clone(), task.id);
             aside(async move {
-                let along = Along {
+                let along = SideWrites {
                     entries: vec![pay(entry, "bank", word, 1)],
                     deadline: Some(None),
                     ..with(vec![put("a", Expect::Version(1), word)])
                 };
-                engine.move_product(id, Moved::to(end), along).await.map(|_| word)
+                engine.move_product(id, TaskChange::to(end), along).await.map(|_| word)
             })
         };
         let (one, other) = (act(&here.engine, "ann", 1), act(&there.engine, "bob", 2));
@@ -359,8 +370,8 @@ async fn of_two_processes_that_act_one_has_acted() {
         assert_eq!(won.len(), 1, "{outcomes:?}");
         for lost in outcomes.into_iter().filter_map(Result::err) {
             match lost {
-                Unmoved::Met(conflict) => assert_eq!(conflict, Conflict::Record(KIND.into(), "a".into(), 2)),
-                Unmoved::Fault(fault) => assert_eq!((fault.kind, end), (Kind::TaskSettled, State::Failed)),
+                CommitError::Met(conflict) => assert_eq!(conflict, Conflict::Record(KIND.into(), "a".into(), 2)),
+                CommitError::Fault(fault) => assert_eq!((fault.kind, end), (Kind::TaskSettled, State::Failed)),
             }
         }
         assert_eq!(record(&there.engine, "a").await, Some((won[0].into(), 2)));
@@ -375,7 +386,8 @@ async fn of_two_processes_that_act_one_has_acted() {
 async fn a_follower_hears_of_every_change_also_within_a_state() {
     on_both_stores(async |mut house| {
         let engine = house.start([echo()]).await;
-        let task = engine.open_product(&at("shop"), birth(&engine, State::Submitted), Along::default()).await.unwrap();
+        let task =
+            engine.open_product(&at("shop"), birth(&engine, State::Submitted), SideWrites::default()).await.unwrap();
         let mut states = engine.follow_product(task.id).await.unwrap().unwrap();
         assert_eq!(states.next().await.unwrap().state(), State::Submitted);
         let mut heard = subscribe(&engine, "shop", task.id).await;
@@ -389,8 +401,8 @@ async fn a_follower_hears_of_every_change_also_within_a_state() {
             (State::Completed, "settled"),
         ] {
             let metadata = Json::parse(&format!(r#"{{"shop":{{"status":"{word}"}}}}"#));
-            let to = Moved { metadata: metadata.clone(), ..Moved::to(state) };
-            engine.move_product(task.id, to, Along::default()).await.unwrap();
+            let to = TaskChange { metadata: metadata.clone(), ..TaskChange::to(state) };
+            engine.move_product(task.id, to, SideWrites::default()).await.unwrap();
             let told = states.next().await.unwrap();
             assert!(told.seq() > seq);
             assert_eq!(told.state(), state);
@@ -418,12 +430,12 @@ async fn a_follower_here_hears_of_a_move_there() {
     let square = Square::new();
     let (here, there) = (square.start(echo(), quick()).await, square.start(echo(), quick()).await);
     let born = birth(&here.engine, State::Submitted);
-    let task = there.engine.open_product(&at("shop"), born, Along::default()).await.unwrap();
+    let task = there.engine.open_product(&at("shop"), born, SideWrites::default()).await.unwrap();
     let mut states = here.engine.follow_product(task.id).await.unwrap().unwrap();
     assert_eq!(states.next().await.unwrap().state(), State::Submitted);
-    there.engine.move_product(task.id, Moved::to(State::Working), Along::default()).await.unwrap();
+    there.engine.move_product(task.id, TaskChange::to(State::Working), SideWrites::default()).await.unwrap();
     assert_eq!(states.next().await.unwrap().state(), State::Working);
-    there.engine.move_product(task.id, Moved::to(State::Canceled), Along::default()).await.unwrap();
+    there.engine.move_product(task.id, TaskChange::to(State::Canceled), SideWrites::default()).await.unwrap();
     assert_eq!(states.next().await.unwrap().state(), State::Canceled);
     assert!(states.next().await.is_none());
 }
@@ -433,13 +445,19 @@ async fn what_nobody_can_say_is_looked_up() {
     on_both_stores(async |mut house| {
         let engine = house.start([echo()]).await;
         engine
-            .keep(Along { entries: vec![pay(1, "bank", "ann", 100)], ..with(vec![put("till", Expect::Absent, "0")]) })
+            .keep(SideWrites {
+                entries: vec![pay(1, "bank", "ann", 100)],
+                ..with(vec![put("till", Expect::Absent, "0")])
+            })
             .await
             .unwrap();
         let mut entry = 10;
         let mut paying = |key: &str, expect| {
             entry += 1;
-            Along { entries: vec![pay(entry, "ann", "bob", 1)], ..with(vec![put(key, expect, &entry.to_string())]) }
+            SideWrites {
+                entries: vec![pay(entry, "ann", "bob", 1)],
+                ..with(vec![put(key, expect, &entry.to_string())])
+            }
         };
         // Written with unknown outcome: done, once.
         house.shelf().be(Mood::LosesAnswer);
@@ -447,7 +465,7 @@ async fn what_nobody_can_say_is_looked_up() {
         let task = engine.open_product(&at("shop"), birth(&engine, State::Submitted), along).await.unwrap();
         house.shelf().be(Mood::LosesAnswer);
         let along = paying("a", Expect::Version(1));
-        let moved = engine.move_product(task.id, Moved::to(State::Working), along).await.unwrap();
+        let moved = engine.move_product(task.id, TaskChange::to(State::Working), along).await.unwrap();
         assert_eq!(moved.state(), State::Working);
         house.shelf().be(Mood::LosesAnyAnswer);
         engine.keep(paying("till", Expect::Version(1))).await.unwrap();
@@ -460,12 +478,12 @@ async fn what_nobody_can_say_is_looked_up() {
             let opened = engine.open_product(&at("shop"), born, paying("b", Expect::Absent)).await;
             mood(Mood::LosesCommit);
             let along = paying("a", Expect::Version(2));
-            let moved = engine.move_product(task.id, Moved::to(State::Working), along).await;
+            let moved = engine.move_product(task.id, TaskChange::to(State::Working), along).await;
             mood(Mood::LosesAnyCommit);
             let kept = engine.keep(paying("till", Expect::Version(2))).await;
             assert_eq!((opened.is_ok(), moved.is_ok(), kept.is_ok()), (again, again, again));
             for lost in [opened.err(), moved.err(), kept.err()].into_iter().flatten() {
-                assert!(matches!(lost, Unmoved::Fault(_)), "{lost:?}");
+                assert!(matches!(lost, CommitError::Fault(_)), "{lost:?}");
             }
             let sum = if again { 94 } else { 97 };
             assert_eq!(balances(&engine).await, [-100, sum, 100 - sum]);
@@ -480,7 +498,8 @@ async fn what_nobody_can_say_is_looked_up() {
 async fn a_store_that_cannot_be_read_is_waited_for_before_anything_is_said() {
     on_both_stores(async |mut house| {
         let engine = house.start([echo()]).await;
-        let task = engine.open_product(&at("shop"), birth(&engine, State::Submitted), Along::default()).await.unwrap();
+        let task =
+            engine.open_product(&at("shop"), birth(&engine, State::Submitted), SideWrites::default()).await.unwrap();
         // The task is live because it is followed: changing it reads nothing beforehand.
         let _live = engine.follow_product(task.id).await.unwrap();
         let mut last = 0;
@@ -493,8 +512,8 @@ async fn a_store_that_cannot_be_read_is_waited_for_before_anything_is_said() {
                 async move {
                     let born = birth(&engine, State::Submitted);
                     match open {
-                        true => engine.open_product(&at("shop"), born, Along::default()).await,
-                        false => engine.move_product(id, Moved::to(State::Working), Along::default()).await,
+                        true => engine.open_product(&at("shop"), born, SideWrites::default()).await,
+                        false => engine.move_product(id, TaskChange::to(State::Working), SideWrites::default()).await,
                     }
                 }
             });
@@ -515,12 +534,13 @@ async fn a_store_that_cannot_be_read_is_waited_for_before_anything_is_said() {
 async fn whoever_drains_opens_nothing_new_but_finishes_what_is_open() {
     on_both_stores(async |mut house| {
         let engine = house.start([echo()]).await;
-        let task = engine.open_product(&at("shop"), birth(&engine, State::Submitted), Along::default()).await.unwrap();
+        let task =
+            engine.open_product(&at("shop"), birth(&engine, State::Submitted), SideWrites::default()).await.unwrap();
         engine.begin_drain();
         let born = birth(&engine, State::Submitted);
-        let refused = engine.open_product(&at("shop"), born, Along::default()).await.unwrap_err();
+        let refused = engine.open_product(&at("shop"), born, SideWrites::default()).await.unwrap_err();
         assert_eq!(fault(refused), Kind::Unavailable);
-        engine.move_product(task.id, Moved::to(State::Completed), Along::default()).await.unwrap();
+        engine.move_product(task.id, TaskChange::to(State::Completed), SideWrites::default()).await.unwrap();
     })
     .await;
 }
@@ -533,12 +553,12 @@ async fn a_deadline_that_fires_leaves_one_alone_that_was_set_since() {
         let engine = Engine::builder(shelf.clone()).agents(vec![echo()]).limits(quick()).start().await.unwrap();
         let mut rings = bell(&engine);
         shelf.hold_timers(true);
-        let due = |due| Along { deadline: Some(Some(due)), ..Along::default() };
+        let due = |due| SideWrites { deadline: Some(Some(due)), ..SideWrites::default() };
         let now = engine.now();
         let task = engine.open_product(&at("shop"), birth(&engine, State::Submitted), due(now)).await.unwrap();
         until(async || shelf.timers_waiting() == 1).await;
         let later = now.plus_ms(3_600_000);
-        engine.move_product(task.id, Moved::to(State::Working), due(later)).await.unwrap();
+        engine.move_product(task.id, TaskChange::to(State::Working), due(later)).await.unwrap();
         shelf.hold_timers(false);
         assert_eq!(rings.recv().await, Some(task.id), "it looks, and finds nothing to do");
         let kept = engine.store().timers(vec![task.id]).await.unwrap();
@@ -552,7 +572,7 @@ async fn a_deadline_is_set_only_while_what_it_rests_on_is_as_it_was() {
     on_both_stores(async |mut house| {
         let engine = house.start([echo()]).await;
         let first = engine.now().plus_ms(3_600_000);
-        let along = Along { deadline: Some(Some(first)), ..with(vec![put("a", Expect::Absent, "0")]) };
+        let along = SideWrites { deadline: Some(Some(first)), ..with(vec![put("a", Expect::Absent, "0")]) };
         let task = engine.open_product(&at("shop"), birth(&engine, State::Submitted), along).await.unwrap();
         let due = async || engine.store().timers(vec![task.id]).await.unwrap().first().map(|timer| timer.due);
         let leave = |version| {
@@ -577,7 +597,7 @@ async fn a_task_of_a_product_is_not_removed_or_cancelled_before_it_has_ended() {
         let mut ids = Vec::new();
         for state in [State::Submitted, State::Working, State::InputRequired] {
             let due = Some(Some(engine.now().plus_ms(3_600_000)));
-            let along = Along { deadline: due, ..Along::default() };
+            let along = SideWrites { deadline: due, ..SideWrites::default() };
             ids.push(engine.open_product(&at("shop"), birth(&engine, state), along).await.unwrap().id);
         }
         let refused = async |engine: &Engine| {
@@ -596,8 +616,8 @@ async fn a_task_of_a_product_is_not_removed_or_cancelled_before_it_has_ended() {
         let offline = Engine::offline(house.open(), quick());
         refused(&offline).await;
         for id in &ids {
-            let along = Along { deadline: Some(None), ..Along::default() };
-            offline.move_product(*id, Moved::to(State::Canceled), along).await.unwrap();
+            let along = SideWrites { deadline: Some(None), ..SideWrites::default() };
+            offline.move_product(*id, TaskChange::to(State::Canceled), along).await.unwrap();
             assert!(offline.purge(*id).await.unwrap());
             assert!(!offline.purge(*id).await.unwrap());
         }

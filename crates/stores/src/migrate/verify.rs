@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use model::{Event, Refused, Seq, Task, stored};
+use model::{Event, Seq, Task, TransitionError, stored};
 use sha2::{Digest, Sha256};
 
 use super::kinds::{Logs, NAMES, RowKind, each_kind};
@@ -317,7 +317,7 @@ impl Reading {
         Ok(events)
     }
 
-    fn step(&mut self, events: &[Event]) -> Result<(), Refused> {
+    fn step(&mut self, events: &[Event]) -> Result<(), TransitionError> {
         for event in events {
             match &mut self.fold {
                 Some(task) => task.apply(event)?,

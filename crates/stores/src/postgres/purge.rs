@@ -68,16 +68,16 @@ pub(super) static KEYS_DROP: Sql =
     Sql { text: "DELETE FROM rialto.idempotency WHERE key = ANY ($1)", types: &[Type::BYTEA_ARRAY] };
 
 /// Which tasks are to go.
-pub(super) enum Which {
+pub(super) enum PurgeScope {
     One(TaskId),
     Old { before: Time, limit: usize },
 }
 
 /// Takes tasks out, in a transaction of its own, and says which.
-pub(super) async fn remove(db: &Conn, which: &Which, slot: i32) -> Result<Vec<TaskId>, Failure> {
+pub(super) async fn remove(db: &Conn, which: &PurgeScope, slot: i32) -> Result<Vec<TaskId>, Failure> {
     let (begun, found) = match which {
-        Which::One(task) => join!(biased; db.begin(), db.query(&ONE, [&task.0])),
-        Which::Old { before, limit } => {
+        PurgeScope::One(task) => join!(biased; db.begin(), db.query(&ONE, [&task.0])),
+        PurgeScope::Old { before, limit } => {
             let limit = limit_of(*limit);
             join!(biased; db.begin(), db.query(&OLD, [&before.0, &limit]))
         }
@@ -88,11 +88,11 @@ pub(super) async fn remove(db: &Conn, which: &Which, slot: i32) -> Result<Vec<Ta
         match (LockedTask::from(&row), which) {
             (Ok(kept), _) => gone.push(kept),
             // One that cannot be read stays, and the others go.
-            (Err(failure), Which::Old { .. }) => {
+            (Err(failure), PurgeScope::Old { .. }) => {
                 let task: Uuid = row.try_get(0)?;
                 tracing::error!(%task, %failure, "a task is not purged: its row cannot be read");
             }
-            (Err(failure), Which::One(_)) => return Err(failure),
+            (Err(failure), PurgeScope::One(_)) => return Err(failure),
         }
     }
     if gone.is_empty() {

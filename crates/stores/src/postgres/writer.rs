@@ -22,7 +22,7 @@ use super::apply::{self, CommitGroup, Numbers};
 use super::connect::{Conn, ConnectError};
 use super::fence::{self, Fence, Raised, Verdict};
 use super::notify::GroupChanges;
-use super::purge::{self, Which};
+use super::purge::{self, PurgeScope};
 use super::queue::{MaintenanceJob, TimedCommit, WriterWork};
 use super::trouble::{self, ErrorClass, Failure, Unwritten};
 use super::{read, statements as sql};
@@ -355,14 +355,14 @@ impl Writer {
                 let _ = answer.send(self.purge(before, keys_before, limit).await);
             }
             MaintenanceJob::Remove { task, answer } => {
-                let gone = self.remove(&Which::One(task)).await;
+                let gone = self.remove(&PurgeScope::One(task)).await;
                 let _ = answer.send(gone.map(|gone| !gone.is_empty()));
             }
         }
     }
 
     async fn purge(&mut self, before: Time, keys_before: Time, limit: usize) -> Result<u64, StoreError> {
-        let gone = self.remove(&Which::Old { before, limit }).await?;
+        let gone = self.remove(&PurgeScope::Old { before, limit }).await?;
         let mut tries = 0;
         loop {
             let deadline = Instant::now() + self.shared.options.bound();
@@ -380,7 +380,7 @@ impl Writer {
         }
     }
 
-    async fn remove(&mut self, which: &Which) -> Result<Vec<TaskId>, StoreError> {
+    async fn remove(&mut self, which: &PurgeScope) -> Result<Vec<TaskId>, StoreError> {
         let mut tries = 0;
         loop {
             let deadline = Instant::now() + self.shared.options.bound();

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 use super::*;
-use crate::scripted::stage::{Stage, brief};
+use crate::scripted::stage::{ScriptContext, brief};
 use crate::testing::{Running, agent, refused, run, text, turn, until};
 
 const SERVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/mcp/tests/server.py");
@@ -147,7 +147,7 @@ fn is_alive(pid: &str) -> bool {
 #[tokio::test]
 async fn a_tool_may_ask_and_the_next_message_answers() {
     let (agent, folder) = with(&["order"], json!({})).await;
-    let mut stage = Stage::new(agent);
+    let mut stage = ScriptContext::new(agent);
     let asked = stage.hear(call("order")).await;
     let AgentEvent::End(end) = &asked[1] else { panic!("{asked:?}") };
     assert_eq!((end.state, asked.len()), (EndState::InputRequired, 2));
@@ -178,7 +178,7 @@ async fn an_answer_is_an_object_or_a_refusal() {
         (data(json!({"action": "decline"})), r#"{"action": "decline"}"#),
         (text("Cancel"), r#"{"action": "cancel"}"#),
     ] {
-        let mut stage = Stage::new(agent.clone());
+        let mut stage = ScriptContext::new(agent.clone());
         stage.hear(call("book")).await;
         let unclear = brief(&stage.hear(text("monday")).await);
         assert!(unclear[0].starts_with("InputRequired answer with a data part that has day, place"), "{unclear:?}");
@@ -192,7 +192,7 @@ async fn a_question_that_waited_too_long_or_too_many_is_given_up_and_that_is_sai
         "InputRequired the tool that asked this does not wait any more; start again: say which tool, and with what";
     for limit in [json!({"answer_ms": 1}), json!({"open_questions": 0})] {
         let (agent, folder) = with(&["order", "shout"], limit).await;
-        let mut stage = Stage::new(agent);
+        let mut stage = ScriptContext::new(agent);
         stage.hear(call("order")).await;
         until("the call is given up", || noted(&folder, "cancelled") == 1).await;
         assert_eq!(brief(&stage.hear(text("3")).await), [gone]);

@@ -148,7 +148,7 @@ async fn a_message_that_came_before_a_retry_changes_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_script_works_in_ask_mode_as_in_play() {
-    let mut stage = Stage::new(agent(ScriptedMode::Ask));
+    let mut stage = ScriptContext::new(agent(ScriptedMode::Ask));
     assert_eq!(brief(&stage.hear(text("hello")).await), ["working", "InputRequired what next?"]);
     stage.hear(script(TWO_QUESTIONS)).await;
     assert_eq!(brief(&stage.hear(text("Ada")).await), ["working checking", "AuthRequired key?"]);

@@ -13,7 +13,7 @@ async fn says(said: &str) -> Vec<String> {
 
 /// The turn of a message with that id, in short, and its duration.
 async fn by_id(mode: ScriptedMode, id: &str) -> (Vec<String>, u128) {
-    let mut stage = Stage::new(agent(mode));
+    let mut stage = ScriptContext::new(agent(mode));
     stage.say(id, text("fail"));
     let began = tokio::time::Instant::now();
     let said = stage.turn().await;
@@ -198,7 +198,7 @@ async fn a_task_to_be_resubscribed_to_stays_at_work_twice_the_timeout() {
 
 #[tokio::test(start_paused = true)]
 async fn in_ask_mode_ordinary_messages_end_in_a_question() {
-    let mut stage = Stage::new(agent(ScriptedMode::Ask));
+    let mut stage = ScriptContext::new(agent(ScriptedMode::Ask));
     for parts in [text("hello"), every_kind_of_part(), text("more")] {
         assert_eq!(brief(&stage.hear(parts).await), ["working", "InputRequired what next?"]);
     }
@@ -212,7 +212,7 @@ async fn in_ask_mode_ordinary_messages_end_in_a_question() {
 
 #[tokio::test(start_paused = true)]
 async fn in_ask_mode_a_task_to_be_resubscribed_to_speaks_each_second_until_cancelled() {
-    let mut stage = Stage::new(agent(ScriptedMode::Ask));
+    let mut stage = ScriptContext::new(agent(ScriptedMode::Ask));
     stage.say("test-resubscribe-message-id-1", text("x"));
     stage.start();
     let (said, took_ms) = stage.cancelled_after(3_500).await;

@@ -11,15 +11,15 @@ use std::time::Duration;
 use model::Part;
 use model::ports::agent::AgentEvent;
 
-use super::stage::{Stage, brief, inbound, json};
+use super::stage::{ScriptContext, brief, inbound, json};
 use super::{ScriptedAgent, ScriptedMode};
 
 fn agent(mode: ScriptedMode) -> Arc<ScriptedAgent> {
     Arc::new(ScriptedAgent::holding(mode, Duration::from_secs(4)))
 }
 
-fn stage() -> Stage {
-    Stage::new(agent(ScriptedMode::Play))
+fn stage() -> ScriptContext {
+    ScriptContext::new(agent(ScriptedMode::Play))
 }
 
 /// Parts with a script.

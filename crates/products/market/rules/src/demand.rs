@@ -42,7 +42,7 @@ pub struct Demand {
     pub tenant: Arc<str>,
     pub id: DemandId,
     pub owner: UserId,
-    pub wants: Wants,
+    pub wants: DemandSpec,
     pub status: Status,
     /// The purchase that was made for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -56,7 +56,7 @@ pub struct Demand {
 
 /// A buyer's description of the wanted work, after validation. An absent field is left to the seller.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wants {
+pub struct DemandSpec {
     pub title: Arc<str>,
     pub description: Arc<str>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -95,7 +95,7 @@ pub struct DemandDraft {
 
 impl DemandDraft {
     /// Validates the draft: the wanted work and its expiry, or the errors of all wrong fields.
-    pub fn check(&self, now: Time) -> Result<(Wants, Time), Vec<FieldError>> {
+    pub fn check(&self, now: Time) -> Result<(DemandSpec, Time), Vec<FieldError>> {
         let mut wrong = FieldErrors(Vec::new());
         let title = wrong.text("title", self.title.as_deref(), MAX_TITLE);
         let description = wrong.text("description", self.description.as_deref(), MAX_DESCRIPTION);
@@ -119,7 +119,7 @@ impl DemandDraft {
         let days = wrong.count("expires_in_days", self.expires_in_days, MAX_EXPIRES_IN_DAYS);
         match (title, description) {
             (Some(title), Some(description)) if wrong.0.is_empty() => {
-                let wants = Wants {
+                let wants = DemandSpec {
                     title,
                     description,
                     category,
@@ -178,7 +178,7 @@ impl Demand {
         tenant: &Arc<str>,
         id: DemandId,
         owner: UserId,
-        (wants, expires_at): (Wants, Time),
+        (wants, expires_at): (DemandSpec, Time),
         now: Time,
     ) -> Demand {
         Demand {

@@ -14,7 +14,7 @@ fn draft() -> DemandDraft {
         ..DemandDraft::default()
     }
 }
-fn wants(draft: DemandDraft) -> Wants {
+fn wants(draft: DemandDraft) -> DemandSpec {
     draft.check(NOW).unwrap().0
 }
 fn full() -> DemandDraft {
@@ -42,7 +42,7 @@ fn terms(change: impl FnOnce(capability::CapabilityDraft) -> capability::Capabil
     };
     change(draft).check(&capability::CapabilityRules::default()).unwrap()
 }
-fn fits(wants: &Wants, terms: &CapabilityTerms) -> Fit {
+fn fits(wants: &DemandSpec, terms: &CapabilityTerms) -> Fit {
     fit(&DemandWords::of(wants), &Offered::of(terms))
 }
 fn demand() -> Demand {

@@ -1,6 +1,6 @@
 //! A step of a purchase as one commit: rows, entries, status, timer.
 
-use engine::{Along, Moved};
+use engine::{SideWrites, TaskChange};
 use ledger::Ut;
 use market_rules::TransactionStep;
 use market_rules::autonomy::Spend;
@@ -29,14 +29,14 @@ pub(crate) fn spent_with(sum: Ut, spend: &Spend) -> Ut {
 }
 
 /// The task's new status.
-pub(crate) fn moved(step: &TransactionStep) -> Moved {
+pub(crate) fn moved(step: &TransactionStep) -> TaskChange {
     let metadata = Json::parse(&format!(r#"{{"uumit":{{"internal_status":"{}"}}}}"#, step.transaction.status.name()));
-    Moved { metadata, ..Moved::to(step.state) }
+    TaskChange { metadata, ..TaskChange::to(step.state) }
 }
 
 /// The record changes and entries of a step. Its preconditions become the expected versions of rows and the floors of
 /// accounts. Where no money is held yet, the caller checks the buyer's balance before.
-pub(crate) fn along(step: &TransactionStep, setting: CommitInputs) -> Along {
+pub(crate) fn along(step: &TransactionStep, setting: CommitInputs) -> SideWrites {
     let transaction = &step.transaction;
     let key = records::transaction_key(transaction.id);
     let before = |version: u64| if version <= 1 { Expect::Absent } else { Expect::Version(version - 1) };
@@ -62,7 +62,7 @@ pub(crate) fn along(step: &TransactionStep, setting: CommitInputs) -> Along {
     }
     records.extend(setting.once);
     records.extend(setting.beside);
-    Along {
+    SideWrites {
         guards: Vec::new(),
         blobs: Vec::new(),
         texts: Vec::new(),

@@ -1,6 +1,6 @@
 //! Errors of the market, with all facts that a wire needs; each wire has its own codes for them.
 
-use engine::Unmoved;
+use engine::CommitError;
 use market_rules::capability::{self, FieldError};
 use market_rules::{autonomy, demand};
 use model::Fault;
@@ -100,8 +100,8 @@ impl From<Fault> for Error {
         Error::Fault(fault)
     }
 }
-impl From<Unmoved> for Error {
-    fn from(unmoved: Unmoved) -> Error {
+impl From<CommitError> for Error {
+    fn from(unmoved: CommitError) -> Error {
         Error::Fault(unmoved.into())
     }
 }

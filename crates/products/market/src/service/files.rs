@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use engine::{Along, Unmoved};
+use engine::{CommitError, SideWrites};
 use ledger::records::{decode, listed, read_fault};
 use ledger::{Row, TransactionId, UserId};
 use market_rules::transaction::{Deliverable, Role, Status, Verb};
@@ -298,9 +298,9 @@ impl Market {
             }
             let (tenant, bytes) = (row.tenant.clone(), upload.bytes.clone());
             let blobs = vec![BlobWrite { tenant, task: row.id.0, hash: digest, bytes }];
-            match self.engine().keep(Along { records, blobs, ..Along::default() }).await {
+            match self.engine().keep(SideWrites { records, blobs, ..SideWrites::default() }).await {
                 Ok(()) => return Ok(file),
-                Err(Unmoved::Met(Conflict::Record(..))) => {}
+                Err(CommitError::Met(Conflict::Record(..))) => {}
                 Err(unmoved) => return Err(unmoved.into()),
             }
         }
@@ -410,12 +410,12 @@ impl Market {
             }
             let put = put_grant(&key, Expect::Absent, &grant);
             let records = vec![put, put_file(&file, Expect::Version(version))];
-            match self.engine().keep(Along { records, ..Along::default() }).await {
+            match self.engine().keep(SideWrites { records, ..SideWrites::default() }).await {
                 Ok(()) => {
                     let allowed = Allowed { file, max_downloads, remaining: max_downloads, expires_at };
                     return Ok(Granted { token, allowed });
                 }
-                Err(Unmoved::Met(Conflict::Record(..))) => {}
+                Err(CommitError::Met(Conflict::Record(..))) => {}
                 Err(unmoved) => return Err(unmoved.into()),
             }
         }
@@ -461,13 +461,13 @@ impl Market {
             grant.used += 1;
             grant.mark = records::hex(&draw::<8>()?);
             let put = put_grant(&key, Expect::Version(version), &grant);
-            match self.engine().keep(Along { records: vec![put], ..Along::default() }).await {
+            match self.engine().keep(SideWrites { records: vec![put], ..SideWrites::default() }).await {
                 Ok(()) => {
                     let remaining = grant.max_downloads.saturating_sub(grant.used);
                     let (max_downloads, expires_at) = (grant.max_downloads, grant.expires_at);
                     return Ok((Allowed { file, max_downloads, remaining, expires_at }, bytes));
                 }
-                Err(Unmoved::Met(Conflict::Record(..))) => {}
+                Err(CommitError::Met(Conflict::Record(..))) => {}
                 Err(unmoved) => return Err(Error::from(unmoved).into()),
             }
         }
@@ -507,11 +507,11 @@ impl Market {
                     _ => put_sum(key, sum, version),
                 });
             }
-            match self.engine().keep(Along { records, ..Along::default() }).await {
+            match self.engine().keep(SideWrites { records, ..SideWrites::default() }).await {
                 Ok(()) => return Ok(()),
                 // Another process was first.
-                Err(Unmoved::Met(Conflict::Record(kind, ..))) if records::FILES.is(&kind) => return Ok(()),
-                Err(Unmoved::Met(Conflict::Record(..))) => {}
+                Err(CommitError::Met(Conflict::Record(kind, ..))) if records::FILES.is(&kind) => return Ok(()),
+                Err(CommitError::Met(Conflict::Record(..))) => {}
                 Err(unmoved) => return Err(unmoved.into()),
             }
         }

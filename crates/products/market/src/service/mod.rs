@@ -88,7 +88,7 @@ pub use files::{
     USUAL_EXPIRES_S, Upload,
 };
 pub use ledger::Once;
-pub use notices::{Deliveries, Event, Lost};
+pub use notices::{Deliveries, Event, LostNotice};
 pub use offers::{Edit, Filter, Invoked, Without};
 pub use orders::{OrderRequest, PurchaseFeed};
 pub use quote::{Quote, Token};

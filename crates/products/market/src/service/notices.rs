@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{Along, Unmoved};
+use engine::{CommitError, SideWrites};
 use ledger::records::{decode, listed};
 use ledger::{Row, UserId};
 use market_rules::capability::Status as Offering;
@@ -150,12 +150,12 @@ pub struct Deliveries {
     pub waiting: u64,
     pub lost: u64,
     /// The last lost notices, the newest first.
-    pub last_lost: Vec<Lost>,
+    pub last_lost: Vec<LostNotice>,
 }
 
 /// A notice that was given up.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lost {
+pub struct LostNotice {
     pub id: Arc<str>,
     pub event: Event,
     pub made_at: Time,
@@ -337,7 +337,7 @@ impl Market {
         let waiting = self.count(waiting_for(&one.tenant, &one.id)).await?;
         let lost = self.count(lost_to(&one.tenant, &one.id)).await?;
         let kept = self.first_notices(lost_to(&one.tenant, &one.id), MOST_LOST as u32).await?;
-        let last_lost = kept.into_iter().rev().take(20).map(|(notice, _)| Lost {
+        let last_lost = kept.into_iter().rev().take(20).map(|(notice, _)| LostNotice {
             id: notice.id,
             event: notice.event,
             made_at: notice.made_at,
@@ -371,9 +371,9 @@ impl Market {
         if records.is_empty() {
             return Ok(true);
         }
-        match self.engine().keep(Along { records, ..Along::default() }).await {
+        match self.engine().keep(SideWrites { records, ..SideWrites::default() }).await {
             Ok(()) => Ok(true),
-            Err(Unmoved::Met(Conflict::Record(..))) => Ok(false),
+            Err(CommitError::Met(Conflict::Record(..))) => Ok(false),
             Err(unmoved) => Err(unmoved.into()),
         }
     }

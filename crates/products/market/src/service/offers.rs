@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{Along, Unmoved};
+use engine::{CommitError, SideWrites};
 use ledger::FreshKey;
 use ledger::records::listed;
 use ledger::{TransactionId, UserId, Ut};
@@ -233,10 +233,10 @@ impl Market {
     }
 
     pub(crate) async fn kept(&self, records: Vec<RecordChange>) -> Result<Result<(), Conflict>, Error> {
-        match self.engine().keep(Along { records, ..Along::default() }).await {
+        match self.engine().keep(SideWrites { records, ..SideWrites::default() }).await {
             Ok(()) => Ok(Ok(())),
-            Err(Unmoved::Met(met @ Conflict::Record(..))) => Ok(Err(met)),
-            Err(other @ (Unmoved::Met(_) | Unmoved::Fault(_))) => Err(other.into()),
+            Err(CommitError::Met(met @ Conflict::Record(..))) => Ok(Err(met)),
+            Err(other @ (CommitError::Met(_) | CommitError::Fault(_))) => Err(other.into()),
         }
     }
 

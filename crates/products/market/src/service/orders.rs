@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
 
-use engine::{Birth, States, Unmoved};
+use engine::{CommitError, NewTask, States};
 use ledger::FreshKey;
 use ledger::records::{decode, read_fault};
 use ledger::{AccountId, TransactionId, Ut};
@@ -223,7 +223,7 @@ impl Market {
             let capability = Some(capability);
             let along = commit::along(&step, CommitInputs { spent, capability, sold, look_at, once: made, beside });
             let row = &step.transaction;
-            let birth = Birth { id: row.id.0, context: row.context.clone(), message: None, to: commit::moved(&step) };
+            let birth = NewTask { id: row.id.0, context: row.context.clone(), message: None, to: commit::moved(&step) };
             match self.engine().open_product(&place(row), birth, along).await {
                 Ok(_) => {
                     if let (Some(spend), Some((sum, version))) = (&step.spend, spent) {
@@ -240,9 +240,9 @@ impl Market {
                     self.ring(told);
                     return Ok(step.transaction);
                 }
-                Err(Unmoved::Fault(fault)) => return Err(fault.into()),
-                Err(Unmoved::Met(Conflict::Funds(_, on_it))) => return Err(short(row.price, on_it)),
-                Err(Unmoved::Met(Conflict::Record(kind, ..))) if records::USED_KEYS.is(&kind) => {
+                Err(CommitError::Fault(fault)) => return Err(fault.into()),
+                Err(CommitError::Met(Conflict::Funds(_, on_it))) => return Err(short(row.price, on_it)),
+                Err(CommitError::Met(Conflict::Record(kind, ..))) if records::USED_KEYS.is(&kind) => {
                     return match self.fresh(caller, once.as_ref()).await? {
                         Err(StoredResult::Transaction(made)) => Ok(*made),
                         Ok(_)
@@ -254,11 +254,11 @@ impl Market {
                         ) => Err(market_rules::Error::Changed.into()),
                     };
                 }
-                Err(Unmoved::Met(Conflict::Record(kind, ..))) if records::USED_CONFIRMATIONS.is(&kind) => {
+                Err(CommitError::Met(Conflict::Record(kind, ..))) if records::USED_CONFIRMATIONS.is(&kind) => {
                     return Err(autonomy::TokenRefused::Used.into());
                 }
-                Err(Unmoved::Met(Conflict::Record(..))) => {}
-                Err(unexpected @ Unmoved::Met(_)) => return Err(unexpected.into()),
+                Err(CommitError::Met(Conflict::Record(..))) => {}
+                Err(unexpected @ CommitError::Met(_)) => return Err(unexpected.into()),
             }
         }
         Err(market_rules::Error::Changed.into())
@@ -438,21 +438,21 @@ impl Market {
                     return Ok(step.transaction);
                 }
                 // An operator has removed the task; the purchase still has to end, so that its money is released.
-                Err(Unmoved::Fault(fault)) if fault.kind == Kind::TaskNotFound => {
+                Err(CommitError::Fault(fault)) if fault.kind == Kind::TaskNotFound => {
                     match self.engine().keep(without_task).await {
                         Ok(()) => {
                             self.ring(told);
                             return Ok(step.transaction);
                         }
-                        Err(Unmoved::Met(_)) => {}
-                        Err(Unmoved::Fault(fault)) => return Err(fault.into()),
+                        Err(CommitError::Met(_)) => {}
+                        Err(CommitError::Fault(fault)) => return Err(fault.into()),
                     }
                 }
                 // The purchase has ended since it was read.
-                Err(Unmoved::Fault(fault)) if fault.kind == Kind::TaskSettled => {}
-                Err(Unmoved::Fault(fault)) => return Err(fault.into()),
-                Err(Unmoved::Met(Conflict::Funds(_, on_it))) => return Err(short(row.price, on_it)),
-                Err(Unmoved::Met(Conflict::Record(kind, ..))) if records::USED_KEYS.is(&kind) => {
+                Err(CommitError::Fault(fault)) if fault.kind == Kind::TaskSettled => {}
+                Err(CommitError::Fault(fault)) => return Err(fault.into()),
+                Err(CommitError::Met(Conflict::Funds(_, on_it))) => return Err(short(row.price, on_it)),
+                Err(CommitError::Met(Conflict::Record(kind, ..))) if records::USED_KEYS.is(&kind) => {
                     let Some((caller, once)) = &once else { return Err(market_rules::Error::Changed.into()) };
                     return match self.used(caller, once).await? {
                         Err(StoredResult::Transaction(made)) => Ok(*made),
@@ -465,11 +465,11 @@ impl Market {
                         ) => Err(market_rules::Error::Changed.into()),
                     };
                 }
-                Err(Unmoved::Met(Conflict::Record(kind, ..))) if records::USED_CONFIRMATIONS.is(&kind) => {
+                Err(CommitError::Met(Conflict::Record(kind, ..))) if records::USED_CONFIRMATIONS.is(&kind) => {
                     return Err(autonomy::TokenRefused::Used.into());
                 }
-                Err(Unmoved::Met(Conflict::Record(..) | Conflict::Entry(_))) => {}
-                Err(unexpected @ Unmoved::Met(_)) => return Err(unexpected.into()),
+                Err(CommitError::Met(Conflict::Record(..) | Conflict::Entry(_))) => {}
+                Err(unexpected @ CommitError::Met(_)) => return Err(unexpected.into()),
             }
         }
         Err(market_rules::Error::Changed.into())

@@ -50,12 +50,16 @@ pub(crate) struct RunningSales {
     /// Whether each has changed since its worker last read it.
     busy: Mutex<HashMap<TaskId, bool>>,
     room: Arc<Semaphore>,
-    jobs: jobs::News,
+    jobs: jobs::JobSignal,
 }
 
 impl Default for RunningSales {
     fn default() -> RunningSales {
-        RunningSales { busy: Mutex::default(), room: Arc::new(Semaphore::new(AT_ONCE)), jobs: jobs::News::default() }
+        RunningSales {
+            busy: Mutex::default(),
+            room: Arc::new(Semaphore::new(AT_ONCE)),
+            jobs: jobs::JobSignal::default(),
+        }
     }
 }
 

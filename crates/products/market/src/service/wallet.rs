@@ -5,7 +5,7 @@ mod verify;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use engine::{Along, Unmoved};
+use engine::{CommitError, SideWrites};
 use ledger::records::{decode, read_fault};
 use ledger::{AccountId, EntryId, LedgerEntry, LineKind, Row, TransactionId, UserId, Ut};
 use market_rules::capability::FieldError;
@@ -195,17 +195,18 @@ impl Market {
         let row = CreditRow { user: user.clone(), amount, entry: entry.id().clone() };
         let key = joined(&[&known.tenant, reference]);
         let record = records::CREDITS.put(key.clone(), Expect::Absent, &row, Vec::new());
-        let along = Along { records: vec![record], entries: vec![records::entry(&entry)], ..Along::default() };
+        let along =
+            SideWrites { records: vec![record], entries: vec![records::entry(&entry)], ..SideWrites::default() };
         match self.engine().keep(along).await {
             Ok(()) => {}
-            Err(Unmoved::Met(Conflict::Record(..))) => {
+            Err(CommitError::Met(Conflict::Record(..))) => {
                 let known = self.read(records::CREDITS, key).await?;
                 if known.is_none_or(|(known, _)| known != row) {
                     return Err(Error::Taken("credit"));
                 }
             }
-            Err(Unmoved::Met(Conflict::Entry(_))) => return Err(Error::Taken("credit")),
-            Err(unexpected @ (Unmoved::Met(_) | Unmoved::Fault(_))) => return Err(unexpected.into()),
+            Err(CommitError::Met(Conflict::Entry(_))) => return Err(Error::Taken("credit")),
+            Err(unexpected @ (CommitError::Met(_) | CommitError::Fault(_))) => return Err(unexpected.into()),
         }
         self.wallet(user).await
     }

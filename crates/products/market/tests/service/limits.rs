@@ -131,7 +131,7 @@ async fn a_limit_counts_sales_from_before_there_was_a_count() {
             key: format!("{}\u{1f}ocr", crate::common::TENANT).into(),
             expect: model::Expect::Any,
         };
-        fair.engine().keep(engine::Along { records: vec![remove], ..Default::default() }).await.unwrap();
+        fair.engine().keep(engine::SideWrites { records: vec![remove], ..Default::default() }).await.unwrap();
         let mut sold = vec![first];
         while let Ok(row) = fair.order("b", &capability).await {
             sold.push(row);

@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use engine::{Along, Engine, Unmoved};
+use engine::{CommitError, Engine, SideWrites};
 use ledger::Row;
 use model::ports::store::{Conflict, StoreError};
 use model::{Caller, Fault, Kind, Record, RecordChange, RecordPage, RecordQuery, Time};
@@ -130,8 +130,8 @@ impl From<Fault> for Error {
     }
 }
 
-impl From<Unmoved> for Error {
-    fn from(unmoved: Unmoved) -> Error {
+impl From<CommitError> for Error {
+    fn from(unmoved: CommitError) -> Error {
         Fault::from(unmoved).into()
     }
 }
@@ -169,9 +169,9 @@ impl Oauth {
 
     /// Commits; `false` if a concurrent change wrote one of the records first.
     async fn keep(&self, records: Vec<RecordChange>) -> Result<bool, Fault> {
-        match self.engine.keep(Along { records, ..Along::default() }).await {
+        match self.engine.keep(SideWrites { records, ..SideWrites::default() }).await {
             Ok(()) => Ok(true),
-            Err(Unmoved::Met(Conflict::Record(..))) => Ok(false),
+            Err(CommitError::Met(Conflict::Record(..))) => Ok(false),
             Err(unmoved) => Err(unmoved.into()),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use engine::{Along, Unmoved};
+use engine::{CommitError, SideWrites};
 use ledger::records::read_fault;
 use ledger::{FreshKey, PriorUse};
 use model::RecordChange;
@@ -107,9 +107,9 @@ impl Shop {
         let cart = Cart::open(&site, now, &self.config().rules);
         let mut records = vec![records::put_cart(&token.key(), &cart, 0)];
         records.extend(fresh.map(|fresh| fresh.used_for(ShopKeyResult::Cart { drawn }, now)));
-        match self.engine().keep(Along { records, ..Along::default() }).await {
+        match self.engine().keep(SideWrites { records, ..SideWrites::default() }).await {
             Ok(()) => {}
-            Err(Unmoved::Met(Conflict::Record(kind, ..))) if records::USED_KEYS.is(&kind) => {
+            Err(CommitError::Met(Conflict::Record(kind, ..))) if records::USED_KEYS.is(&kind) => {
                 // A concurrent repeat of this request was committed first.
                 return match known().await? {
                     Err(ShopKeyResult::Cart { drawn }) => self.cart(slug, &token_of(&drawn)?).await,
@@ -188,12 +188,12 @@ impl Shop {
             let cart = cart.act(act, now, &self.config().rules)?;
             let mut records = vec![records::put_cart(&key, &cart, version)];
             records.extend(fresh.as_ref().map(|fresh| fresh.used_for(ShopKeyResult::Changed, now)));
-            match self.engine().keep(Along { records, ..Along::default() }).await {
+            match self.engine().keep(SideWrites { records, ..SideWrites::default() }).await {
                 Ok(()) => {
                     let totals = cart.totals(&site.terms, now)?;
                     return Ok(OpenCart { token: token.clone(), cart, totals });
                 }
-                Err(Unmoved::Met(Conflict::Record(kind, ..))) if records::USED_KEYS.is(&kind) => {
+                Err(CommitError::Met(Conflict::Record(kind, ..))) if records::USED_KEYS.is(&kind) => {
                     return match self.once(&KeyScope::Token(&key), once.as_ref()).await? {
                         Err(ShopKeyResult::Changed) => self.cart(slug, token).await,
                         Ok(_)
@@ -202,7 +202,7 @@ impl Shop {
                         }
                     };
                 }
-                Err(Unmoved::Met(Conflict::Record(..))) => {}
+                Err(CommitError::Met(Conflict::Record(..))) => {}
                 Err(unmoved) => return Err(unmoved.into()),
             }
         }
@@ -264,7 +264,7 @@ impl Shop {
         };
         let versions = (version, session.map_or(0, |(_, version)| version));
         match self.commit_step(key, &step, versions, Vec::new()).await {
-            Ok(()) | Err(Unmoved::Met(Conflict::Record(..) | Conflict::Entry(_))) => Ok(()),
+            Ok(()) | Err(CommitError::Met(Conflict::Record(..) | Conflict::Entry(_))) => Ok(()),
             Err(unmoved) => Err(unmoved.into()),
         }
     }
@@ -276,7 +276,7 @@ impl Shop {
         step: &shop_rules::CheckoutStep,
         (cart_version, session_version): (u64, u64),
         beside: Vec<RecordChange>,
-    ) -> Result<(), Unmoved> {
+    ) -> Result<(), CommitError> {
         let mut records = Vec::new();
         records.extend(step.order.as_ref().map(|order| records::put_order(order, 0)));
         records.extend(step.session.as_ref().map(|session| records::put_session(session, session_version)));
@@ -285,6 +285,6 @@ impl Shop {
         let stock = step.stock.as_ref().and_then(|moves| moves.entry(step.cart.updated_at));
         let money = step.money.as_ref().map(ledger::entry::entry);
         let entries = stock.into_iter().chain(money).collect();
-        self.engine().keep(Along { records, entries, ..Along::default() }).await
+        self.engine().keep(SideWrites { records, entries, ..SideWrites::default() }).await
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use engine::{Along, Unmoved};
+use engine::{CommitError, SideWrites};
 use futures_util::future::try_join_all;
 use ledger::records::read_fault;
 use model::ports::store::Conflict;
@@ -119,9 +119,9 @@ impl Shop {
             if records.is_empty() {
                 return Ok(());
             }
-            match self.engine().keep(Along { records, ..Along::default() }).await {
+            match self.engine().keep(SideWrites { records, ..SideWrites::default() }).await {
                 Ok(()) => return Ok(()),
-                Err(Unmoved::Met(Conflict::Record(..))) => {}
+                Err(CommitError::Met(Conflict::Record(..))) => {}
                 Err(unmoved) => return Err(unmoved.into()),
             }
         }
@@ -228,10 +228,10 @@ impl Shop {
             }
             let stock = self.stock_to(wanted).await?;
             let entries = stock.entry(self.now()).into_iter().collect();
-            match self.engine().keep(Along { records, texts, entries, ..Along::default() }).await {
+            match self.engine().keep(SideWrites { records, texts, entries, ..SideWrites::default() }).await {
                 Ok(()) => return Ok(made),
                 // A sale or another import was committed first.
-                Err(Unmoved::Met(Conflict::Record(..) | Conflict::Funds(..))) => continue 'again,
+                Err(CommitError::Met(Conflict::Record(..) | Conflict::Funds(..))) => continue 'again,
                 Err(unmoved) => return Err(unmoved.into()),
             }
         }
@@ -271,9 +271,9 @@ impl Shop {
             let wanted = coupon.limit.map(|limit| (unit, u64::from(limit))).into_iter().collect();
             let entries = self.stock_to(wanted).await?.entry(self.now()).into_iter().collect();
             let records = vec![records::put_coupon(coupon, version)];
-            match self.engine().keep(Along { records, entries, ..Along::default() }).await {
+            match self.engine().keep(SideWrites { records, entries, ..SideWrites::default() }).await {
                 Ok(()) => return Ok(()),
-                Err(Unmoved::Met(Conflict::Record(..) | Conflict::Funds(..))) => {}
+                Err(CommitError::Met(Conflict::Record(..) | Conflict::Funds(..))) => {}
                 Err(unmoved) => return Err(unmoved.into()),
             }
         }
@@ -285,7 +285,7 @@ impl Shop {
         let key = records::product_key(site, id);
         let records = vec![records::PRODUCTS.remove(key, Expect::Any)];
         let texts = vec![TextChange::Remove { shelf: shelf(site), id: id.0.clone() }];
-        Ok(self.engine().keep(Along { records, texts, ..Along::default() }).await?)
+        Ok(self.engine().keep(SideWrites { records, texts, ..SideWrites::default() }).await?)
     }
 
     /// The current rows of these products, with their versions.

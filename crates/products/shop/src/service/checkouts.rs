@@ -1,7 +1,7 @@
 //! Checkouts: from a cart to an order. A journal entry that leaves no account below zero reserves the stock: among concurrent
 //! buyers of the last units, as many succeed as there are units, each at the first attempt.
 
-use engine::Unmoved;
+use engine::CommitError;
 use ledger::FreshKey;
 use ledger::records::unchanged;
 use model::ports::store::Conflict;
@@ -113,8 +113,10 @@ impl Shop {
                     let session = step.session.ok_or(Error::Unknown(ShopEntity::Session))?;
                     return Ok(self.begun(session, token));
                 }
-                Err(Unmoved::Met(Conflict::Funds(account, on_it))) => return Err(short(&step, &account, on_it).into()),
-                Err(Unmoved::Met(Conflict::Record(..))) => {}
+                Err(CommitError::Met(Conflict::Funds(account, on_it))) => {
+                    return Err(short(&step, &account, on_it).into());
+                }
+                Err(CommitError::Met(Conflict::Record(..))) => {}
                 Err(unmoved) => return Err(unmoved.into()),
             }
         }
@@ -191,7 +193,7 @@ impl Shop {
             let beside = fresh.map(|fresh| fresh.used_for(ShopKeyResult::Order, now)).into_iter().collect();
             match self.commit_step(&session.cart, &step, (version, session_version), beside).await {
                 Ok(()) => return step.order.ok_or(Error::Unknown(ShopEntity::Order)),
-                Err(Unmoved::Met(Conflict::Record(..) | Conflict::Entry(_))) => {}
+                Err(CommitError::Met(Conflict::Record(..) | Conflict::Entry(_))) => {}
                 Err(unmoved) => return Err(unmoved.into()),
             }
         }
@@ -210,7 +212,7 @@ impl Shop {
             let step = session.cancel(&cart, self.now(), &self.config().rules)?;
             match self.commit_step(&session.cart, &step, (version, session_version), Vec::new()).await {
                 Ok(()) => return step.session.ok_or(Error::Unknown(ShopEntity::Session)),
-                Err(Unmoved::Met(Conflict::Record(..) | Conflict::Entry(_))) => {}
+                Err(CommitError::Met(Conflict::Record(..) | Conflict::Entry(_))) => {}
                 Err(unmoved) => return Err(unmoved.into()),
             }
         }

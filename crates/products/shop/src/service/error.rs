@@ -1,6 +1,6 @@
 //! Errors of the service. The storefront and the dialects map them to their own codes.
 
-use engine::Unmoved;
+use engine::CommitError;
 use model::{Fault, Kind};
 use shop_rules::import::CatalogueError;
 
@@ -65,8 +65,8 @@ impl From<Fault> for Error {
         Error::Fault(fault)
     }
 }
-impl From<Unmoved> for Error {
-    fn from(unmoved: Unmoved) -> Error {
+impl From<CommitError> for Error {
+    fn from(unmoved: CommitError) -> Error {
         Error::Fault(unmoved.into())
     }
 }

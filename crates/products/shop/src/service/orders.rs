@@ -1,6 +1,6 @@
 //! Orders: reading, and the shop's actions on them.
 
-use engine::{Along, Unmoved};
+use engine::{CommitError, SideWrites};
 use ledger::records::decode;
 use model::ports::store::Conflict;
 use shop_rules::{ConfirmationToken, Order, OrderAct, OrderId, Product, Session, Slug};
@@ -90,10 +90,11 @@ impl Shop {
             let money = step.money.as_ref().map(ledger::entry::entry);
             let mut records = vec![records::put_order(&step.order, version)];
             records.extend(fresh.map(|fresh| fresh.used_for(ShopKeyResult::Order, now)));
-            let along = Along { records, entries: stock.into_iter().chain(money).collect(), ..Along::default() };
+            let along =
+                SideWrites { records, entries: stock.into_iter().chain(money).collect(), ..SideWrites::default() };
             match self.engine().keep(along).await {
                 Ok(()) => return Ok(step.order),
-                Err(Unmoved::Met(Conflict::Record(..) | Conflict::Entry(_))) => {}
+                Err(CommitError::Met(Conflict::Record(..) | Conflict::Entry(_))) => {}
                 Err(unmoved) => return Err(unmoved.into()),
             }
         }

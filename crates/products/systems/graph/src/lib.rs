@@ -40,5 +40,5 @@ pub use check::Error;
 pub use condition::Condition;
 pub use graph::SystemGraph;
 pub use model::OnOff;
-pub use run::{End, Finish, INPUT_BYTES, NodeEvent, Run, RunAction, Start, Unexpected, VisitId, VisitState};
+pub use run::{End, Finish, INPUT_BYTES, NodeEvent, Run, RunAction, Unexpected, VisitId, VisitStart, VisitState};
 pub use spec::{System, Systems};

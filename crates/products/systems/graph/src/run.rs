@@ -75,7 +75,7 @@ pub enum End {
 /// An action that the run requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunAction {
-    Start(Start),
+    Start(VisitStart),
     /// Ask whether the visit may begin; it waits for [`NodeEvent::Approved`] or [`NodeEvent::Denied`].
     Ask {
         visit: VisitId,
@@ -89,7 +89,7 @@ pub enum RunAction {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Start {
+pub struct VisitStart {
     pub visit: VisitId,
     pub agent: Arc<str>,
     pub input: Vec<Part>,
@@ -300,7 +300,7 @@ impl Run {
             (true, Some(question)) => {
                 RunAction::Ask { visit: visit.id.clone(), question: question.clone(), input: visit.input.to_vec() }
             }
-            (true | false, _) => RunAction::Start(Start {
+            (true | false, _) => RunAction::Start(VisitStart {
                 visit: visit.id.clone(),
                 agent: node.agent.clone(),
                 input: visit.input.to_vec(),

@@ -10,7 +10,7 @@ use model::ports::Future;
 use model::ports::agent::{AgentEvent, AgentMessage, ArtifactChunk, EndState, Turn, TurnEnd};
 use model::ports::children::{BOUND, Child, OpenedChild};
 use model::{ContextId, Fault, Json, Kind, Message, Part, Role, State, Task, TaskId};
-use systems_graph::{End, Finish, NodeEvent, Run, RunAction, Start, SystemGraph, VisitId};
+use systems_graph::{End, Finish, NodeEvent, Run, RunAction, SystemGraph, VisitId, VisitStart};
 
 use super::answer;
 use super::journal::{self, KEY, RunEntry, RunJournal, RunStep, artifact_key, given};
@@ -98,9 +98,9 @@ struct RunDriver {
 /// An event of a visit's task.
 enum ChildEvent {
     /// Whether it exists already.
-    Found(Start, TaskId, Result<bool, Fault>),
+    Found(VisitStart, TaskId, Result<bool, Fault>),
     /// There was no room for it; retry with this as the next pause.
-    Room(Start, Duration),
+    Room(VisitStart, Duration),
     Opened(VisitId, Result<OpenedChild, Fault>),
     Rested(VisitId, TaskId, Result<Option<Arc<Task>>, Fault>),
 }
@@ -204,7 +204,7 @@ impl RunDriver {
     }
 
     /// Looks for the visit's task, which may exist.
-    fn look_for(&mut self, start: Start) {
+    fn look_for(&mut self, start: VisitStart) {
         let (children, child) = (self.turn.children.clone(), self.turn.children.id(&self.key(&start.visit)));
         self.under_way.push(Box::pin(async move {
             let found = patient(|| children.find(child)).await;
@@ -213,8 +213,8 @@ impl RunDriver {
     }
 
     /// Opens the task of a visit with the inputs so far. Without room, retries after a pause.
-    async fn begin(&mut self, start: Start, wait: Duration) {
-        let Start { visit, agent, input, from } = &start;
+    async fn begin(&mut self, start: VisitStart, wait: Duration) {
+        let VisitStart { visit, agent, input, from } = &start;
         let key = self.key(visit);
         let link = serde_json::json!({ KEY: {
             "parent": self.turn.task.to_string(),
@@ -291,7 +291,7 @@ impl RunDriver {
                 ChildEvent::Rested(visit, child, Ok(task)) => self.rested(visit, child, task, questions),
                 ChildEvent::Opened(visit, Err(fault))
                 | ChildEvent::Rested(visit, _, Err(fault))
-                | ChildEvent::Found(Start { visit, .. }, _, Err(fault)) => {
+                | ChildEvent::Found(VisitStart { visit, .. }, _, Err(fault)) => {
                     tracing::warn!(task = %self.turn.task, %visit, cause = %fault.cause_text(), "a node could not be run: {fault}");
                     Some((visit, None, End::Failed(fault.message)))
                 }

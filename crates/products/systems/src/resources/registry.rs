@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use engine::{Along, Engine, Unmoved};
+use engine::{CommitError, Engine, SideWrites};
 use model::ports::store::{Conflict, Store};
 use model::{Expect, Fault, Json, Listed, RecordChange, RecordQuery, Time};
 use parking_lot::RwLock;
@@ -453,9 +453,9 @@ impl ResourceRegistry {
                 lists: vec![Listed { list: ALL.into(), rank: 0 }],
             },
         };
-        match engine.keep(Along { records: vec![counted, changed], ..Along::default() }).await {
+        match engine.keep(SideWrites { records: vec![counted, changed], ..SideWrites::default() }).await {
             Ok(()) => Ok(true),
-            Err(Unmoved::Met(Conflict::Record(..))) => Ok(false),
+            Err(CommitError::Met(Conflict::Record(..))) => Ok(false),
             Err(unmoved) => Err(unmoved.into()),
         }
     }

@@ -1,6 +1,6 @@
 //! The clarity of a demand: a score over the fields that sellers and matching use.
 
-use super::{Reason, Wants, score, terms::words};
+use super::{DemandSpec, Reason, score, terms::words};
 use crate::capability::named;
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +23,7 @@ pub struct Clarity {
 }
 
 impl Clarity {
-    pub fn of(wants: &Wants) -> Clarity {
+    pub fn of(wants: &DemandSpec) -> Clarity {
         let count = |text: &str| u32::try_from(words(text).len()).unwrap_or(u32::MAX);
         let parts = |found: u32, enough: u32, of: u32| of * found.min(enough) / enough;
         let (title, description) = (count(&wants.title), count(&wants.description));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Reason, Wants, score, terms::words};
+use super::{DemandSpec, Reason, score, terms::words};
 use crate::capability::{CapabilityTerms, PricingModel};
 use ledger::Ut;
 
@@ -20,14 +20,14 @@ const NAMED: usize = 5;
 /// The words of a demand, computed once for comparison with many offers.
 #[derive(Debug)]
 pub struct DemandWords<'a> {
-    wants: &'a Wants,
+    wants: &'a DemandSpec,
     title: BTreeSet<String>,
     rest: BTreeSet<String>,
     tags: BTreeSet<String>,
 }
 
 impl<'a> DemandWords<'a> {
-    pub fn of(wants: &'a Wants) -> DemandWords<'a> {
+    pub fn of(wants: &'a DemandSpec) -> DemandWords<'a> {
         let title = words(&wants.title);
         let mut rest = words(&wants.description);
         rest.extend(wants.tags.iter().flat_map(|tag| words(tag)));

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{Along, Unmoved};
+use engine::{CommitError, SideWrites};
 use ledger::records::listed;
 use ledger::{Row, UserId};
 use model::ports::store::Conflict;
@@ -133,7 +133,7 @@ impl Market {
             let of_code = CodeRow { device: key.clone() };
             let of_code = records::DEVICE_CODES.put(code_key(&tenant, &code), Expect::Absent, &of_code, Vec::new());
             let records = vec![row.put(&key, Expect::Absent), of_code, added];
-            match self.engine().keep(Along { records, ..Along::default() }).await {
+            match self.engine().keep(SideWrites { records, ..SideWrites::default() }).await {
                 Ok(()) => {
                     return Ok(Device {
                         device_code,
@@ -144,7 +144,7 @@ impl Market {
                     });
                 }
                 // The code is taken, or another process added a device at the same time: draw and count again.
-                Err(Unmoved::Met(Conflict::Record(..))) => {}
+                Err(CommitError::Met(Conflict::Record(..))) => {}
                 Err(unmoved) => return Err(unmoved.into()),
             }
         }
@@ -181,10 +181,10 @@ impl Market {
                     (vec![made.kept(&issued.api_key), taken], DeviceState::Approved(issued))
                 }
             };
-            match self.engine().keep(Along { records, ..Along::default() }).await {
+            match self.engine().keep(SideWrites { records, ..SideWrites::default() }).await {
                 Ok(()) => return Ok(state),
                 // It was answered or polled concurrently.
-                Err(Unmoved::Met(Conflict::Record(..))) => {}
+                Err(CommitError::Met(Conflict::Record(..))) => {}
                 Err(unmoved) => return Err(unmoved.into()),
             }
         }
@@ -228,10 +228,10 @@ impl Market {
             (row.code, row.answer) = (None, Some(answer.clone()));
             let free = records::DEVICE_CODES.remove(code_key.clone(), Expect::Any);
             let records = vec![row.put(&key, Expect::Version(version)), free];
-            match self.engine().keep(Along { records, ..Along::default() }).await {
+            match self.engine().keep(SideWrites { records, ..SideWrites::default() }).await {
                 Ok(()) => return Ok(()),
                 // The device has polled meanwhile, or another answer was first.
-                Err(Unmoved::Met(Conflict::Record(..))) => {}
+                Err(CommitError::Met(Conflict::Record(..))) => {}
                 Err(unmoved) => return Err(unmoved.into()),
             }
         }
@@ -296,10 +296,10 @@ impl Market {
             if records.is_empty() {
                 return Ok(());
             }
-            match self.engine().keep(Along { records, ..Along::default() }).await {
+            match self.engine().keep(SideWrites { records, ..SideWrites::default() }).await {
                 Ok(()) if all => {}
                 // Another process may do the same.
-                Ok(()) | Err(Unmoved::Met(Conflict::Record(..))) => return Ok(()),
+                Ok(()) | Err(CommitError::Met(Conflict::Record(..))) => return Ok(()),
                 Err(unmoved) => return Err(unmoved.into()),
             }
         }

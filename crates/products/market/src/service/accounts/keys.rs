@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{Along, Unmoved};
+use engine::{CommitError, SideWrites};
 use ledger::records::listed;
 use ledger::{Row, UserId};
 use market_rules::{FieldError, Via};
@@ -129,9 +129,10 @@ impl Market {
         };
         let row = KeyRow { tenant: self.config().tenant.clone(), who, made_at: self.now() };
         let issued = Issued { user: row.who.user().cloned(), api_key };
-        match self.engine().keep(Along { records: vec![row.kept(&issued.api_key)], ..Along::default() }).await {
+        match self.engine().keep(SideWrites { records: vec![row.kept(&issued.api_key)], ..SideWrites::default() }).await
+        {
             Ok(()) => Ok(issued),
-            Err(Unmoved::Met(Conflict::Record(..))) => {
+            Err(CommitError::Met(Conflict::Record(..))) => {
                 let known = self.read(records::KEYS, secrets::print(&issued.api_key)).await?;
                 match known {
                     Some((known, _)) if (&known.tenant, &known.who) == (&row.tenant, &row.who) => Ok(issued),

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use engine::{Along, Unmoved};
+use engine::{CommitError, SideWrites};
 use ledger::records::listed;
 use ledger::{Row, UserId};
 use model::ports::store::Conflict;
@@ -78,9 +78,13 @@ impl Market {
             made_at: now,
             expires_at: now.plus_ms(self.config().refresh_s.saturating_mul(1_000)),
         };
-        match self.engine().keep(Along { records: vec![row.put(id, Expect::Absent)], ..Along::default() }).await {
+        match self
+            .engine()
+            .keep(SideWrites { records: vec![row.put(id, Expect::Absent)], ..SideWrites::default() })
+            .await
+        {
             Ok(()) => self.tokens(user, id, &refresh).map(Some),
-            Err(Unmoved::Met(Conflict::Record(..))) => Ok(None),
+            Err(CommitError::Met(Conflict::Record(..))) => Ok(None),
             Err(unmoved) => Err(unmoved.into()),
         }
     }
@@ -102,10 +106,10 @@ impl Market {
             row.refresh = refresh.clone();
             row.expires_at = now.plus_ms(self.config().refresh_s.saturating_mul(1_000));
             let put = row.put(id, Expect::Version(version));
-            match self.engine().keep(Along { records: vec![put], ..Along::default() }).await {
+            match self.engine().keep(SideWrites { records: vec![put], ..SideWrites::default() }).await {
                 Ok(()) => return self.tokens(&user, id, &refresh),
                 // The login was renewed or ended concurrently.
-                Err(Unmoved::Met(Conflict::Record(..))) => {}
+                Err(CommitError::Met(Conflict::Record(..))) => {}
                 Err(unmoved) => return Err(unmoved.into()),
             }
         }
@@ -152,7 +156,7 @@ impl Market {
     }
 
     async fn end_login(&self, id: &str) -> Result<(), Error> {
-        Ok(self.engine().keep(Along { records: vec![remove(id)], ..Along::default() }).await?)
+        Ok(self.engine().keep(SideWrites { records: vec![remove(id)], ..SideWrites::default() }).await?)
     }
 
     /// Ends the login of an access or refresh token. Repeating it has no effect.
@@ -211,7 +215,7 @@ impl Market {
                 .collect();
             let all = over.len() == SWEEP as usize;
             if !over.is_empty() {
-                self.engine().keep(Along { records: over, ..Along::default() }).await?;
+                self.engine().keep(SideWrites { records: over, ..SideWrites::default() }).await?;
             }
             if !all {
                 return Ok(user);
@@ -236,7 +240,7 @@ impl Market {
         let many = usize::try_from(all.saturating_sub(LOGINS)).unwrap_or(usize::MAX);
         let over: Vec<RecordChange> = oldest.into_iter().take(many).map(|(_, id)| remove(id)).collect();
         if !over.is_empty() {
-            self.engine().keep(Along { records: over, ..Along::default() }).await?;
+            self.engine().keep(SideWrites { records: over, ..SideWrites::default() }).await?;
         }
         Ok(())
     }

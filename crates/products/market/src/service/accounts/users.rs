@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use engine::{Along, Unmoved};
+use engine::{CommitError, SideWrites};
 use ledger::records::listed;
 use ledger::{Row, UserId, Ut};
 use market_rules::{FieldError, autonomy};
@@ -105,12 +105,12 @@ impl Market {
             let key = account_key(&user.tenant, account);
             records.push(records::ACCOUNTS.put(key, Expect::Absent, &AccountRow { user: user.id.clone() }, Vec::new()));
         }
-        match self.engine().keep(Along { records, ..Along::default() }).await {
+        match self.engine().keep(SideWrites { records, ..SideWrites::default() }).await {
             Ok(()) => Ok(user),
-            Err(Unmoved::Met(Conflict::Record(kind, ..))) if records::ACCOUNTS.is(&kind) => {
+            Err(CommitError::Met(Conflict::Record(kind, ..))) if records::ACCOUNTS.is(&kind) => {
                 Err(Error::Taken("account"))
             }
-            Err(Unmoved::Met(Conflict::Record(..))) => Err(Error::Taken("user")),
+            Err(CommitError::Met(Conflict::Record(..))) => Err(Error::Taken("user")),
             Err(unmoved) => Err(unmoved.into()),
         }
     }
@@ -152,12 +152,12 @@ impl Market {
             }
             let key = records::user_key(&user.tenant, &user.id);
             let put = records::USERS.put(key, Expect::Version(version), &user, user.lists());
-            match self.engine().keep(Along { records: vec![put], ..Along::default() }).await {
+            match self.engine().keep(SideWrites { records: vec![put], ..SideWrites::default() }).await {
                 Ok(()) => {
                     self.shared.seen.forget();
                     return Ok(user);
                 }
-                Err(Unmoved::Met(Conflict::Record(..))) => {}
+                Err(CommitError::Met(Conflict::Record(..))) => {}
                 Err(unmoved) => return Err(unmoved.into()),
             }
         }

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{Along, Unmoved};
+use engine::{CommitError, SideWrites};
 use hmac::{Hmac, KeyInit, Mac};
 use ledger::{Row, TransactionId};
 use market_rules::capability::{DeliveryMode, PricingModel};
@@ -185,8 +185,8 @@ impl Market {
     async fn keep_calls(&self, id: TransactionId, calls: Calls, version: u64) -> Result<(), Error> {
         let expect = if version == 0 { Expect::Absent } else { Expect::Version(version) };
         let put = records::CALLS.put(records::transaction_key(id), expect, &calls, Vec::new());
-        match self.engine().keep(Along { records: vec![put], ..Along::default() }).await {
-            Ok(()) | Err(Unmoved::Met(_)) => Ok(()),
+        match self.engine().keep(SideWrites { records: vec![put], ..SideWrites::default() }).await {
+            Ok(()) | Err(CommitError::Met(_)) => Ok(()),
             Err(unmoved) => Err(unmoved.into()),
         }
     }
@@ -195,8 +195,8 @@ impl Market {
         let Some((_, version)) = self.calls(id).await? else { return Ok(()) };
         let (key, expect) = (records::transaction_key(id), Expect::Version(version));
         let remove = records::CALLS.remove(key, expect);
-        match self.engine().keep(Along { records: vec![remove], ..Along::default() }).await {
-            Ok(()) | Err(Unmoved::Met(_)) => Ok(()),
+        match self.engine().keep(SideWrites { records: vec![remove], ..SideWrites::default() }).await {
+            Ok(()) | Err(CommitError::Met(_)) => Ok(()),
             Err(unmoved) => Err(unmoved.into()),
         }
     }

@@ -69,12 +69,12 @@ pub enum JobAct {
 
 /// Signals new jobs, and lists those to dispatch again.
 #[derive(Default)]
-pub(super) struct News {
+pub(super) struct JobSignal {
     count: watch::Sender<u64>,
     again: Mutex<VecDeque<(u64, UserId, TransactionId)>>,
 }
 
-impl News {
+impl JobSignal {
     pub(super) fn ring(&self) {
         self.count.send_modify(|count| *count = count.wrapping_add(1));
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use engine::{Along, Engine};
+use engine::{Engine, SideWrites};
 use ledger::{AccountId, Row, TransactionId, UserId, Ut};
 use market::service::{Callbacks, Error, Market, MarketCaller, MarketConfig, NewUser, OrderRequest};
 use market_rules::capability::{CapabilityDraft, CapabilityRules, DeliveryMode, Served, Status as Offered};
@@ -251,7 +251,7 @@ impl Fair {
             body: capability.to_row().into(),
             lists: vec![Listed { list: "all".into(), rank: now.0 }],
         };
-        self.engine().keep(Along { records: vec![put], ..Along::default() }).await.unwrap();
+        self.engine().keep(SideWrites { records: vec![put], ..SideWrites::default() }).await.unwrap();
         capability.id
     }
 
@@ -272,7 +272,7 @@ impl Fair {
             Posting { account: AccountId::outside(&tenant).key().into(), amount: -amount * 100, floor: None },
         ];
         let entry = Entry { id: uuid::Uuid::now_v7(), at: Time(1), body: Bytes::from_static(b"\x01{}"), postings };
-        self.engine().keep(Along { entries: vec![entry], ..Along::default() }).await.unwrap();
+        self.engine().keep(SideWrites { entries: vec![entry], ..SideWrites::default() }).await.unwrap();
     }
 
     pub(crate) async fn order(&self, buyer: &str, capability: &CapabilityId) -> Result<Transaction, Error> {

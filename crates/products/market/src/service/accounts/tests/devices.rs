@@ -225,7 +225,7 @@ async fn only_so_many_wait() {
     let soon = market.now().plus_ms(10_000);
     let mut records: Vec<RecordChange> = (0..2).map(|number| waits(number, soon)).collect();
     records.extend((2..WAITING).map(|number| waits(number, market.now().plus_ms(600_000))));
-    market.engine().keep(engine::Along { records, ..Default::default() }).await.unwrap();
+    market.engine().keep(engine::SideWrites { records, ..Default::default() }).await.unwrap();
     assert_eq!(too_fast(market.device_asks("cursor").await), 10);
     pass_s(&market, &store, 10);
     ask(&market).await;
@@ -239,7 +239,7 @@ async fn devices_that_ask_at_once_do_not_pass_the_limit() {
     let (here, store) = market().await;
     let there = market_of(&store, "default").await;
     let records = (8..WAITING).map(|number| waits(number, here.now().plus_ms(600_000))).collect();
-    here.engine().keep(engine::Along { records, ..Default::default() }).await.unwrap();
+    here.engine().keep(engine::SideWrites { records, ..Default::default() }).await.unwrap();
     let mut asked = tokio::task::JoinSet::new();
     for n in 0..32 {
         let market = if n % 2 == 0 { here.clone() } else { there.clone() };
