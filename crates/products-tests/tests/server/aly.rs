@@ -60,7 +60,8 @@ pub(crate) async fn open(change: impl FnOnce(&mut Settings, &mut StoreAgentSetti
     gateway::crypto::install();
     let store = Arc::new(stores::memory::MemoryStore::new());
     let agents = agents::BUILTIN.iter().map(|builtin| (builtin.build)(&agents::BuiltinSettings::default())).collect();
-    let options = Options { policy: OutboundPolicy { loopback: true, allow: Vec::new() }, ..Options::default() };
+    let policy = OutboundPolicy { loopback: true, allow: Vec::new() };
+    let options = Options { policy, product_wires: vec![&shop::aly::WIRE], ..Options::default() };
     let courier = HttpWebhookSender::new(store.clone(), Seal::new(&[1; 32]).unwrap(), None, options).unwrap();
     let engine = Engine::builder(store).agents(agents).webhook_sender(Some(Arc::new(courier))).start().await.unwrap();
     let (mut settings, mut aly) = (settings(), StoreAgentSettings::new("scripted", Arc::new(Keeper)));

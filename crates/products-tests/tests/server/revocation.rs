@@ -98,7 +98,8 @@ async fn end(running: &Running, kind: Kind, how: End, secret: &str) {
     let (record, name) = ("oauth/key".into(), hash.into());
     let with_keys = |keys: Vec<gateway::settings::KeySettings>| {
         let server = running.serving.now();
-        running.serving.change(Settings { keys, ..settings() }, server.engine().agents()).unwrap();
+        let products = server.products().to_vec();
+        running.serving.change(Settings { keys, products, ..settings() }, server.engine().agents()).unwrap();
     };
     match (kind, how) {
         (Kind::Workspace, End::Revoked) => {
