@@ -25,6 +25,8 @@ const REACH: Duration = Duration::from_secs(2);
 pub(crate) struct Roster {
     /// The agents of the config, flags or demo, then those that products add.
     entries: Vec<RosterEntry>,
+    /// The number of entries without the stored agents of products.
+    configured: usize,
     /// The root agent.
     pub(crate) default: Arc<str>,
     pub(crate) is_demo: bool,
@@ -81,7 +83,7 @@ impl Roster {
             bail!("agents: there is none; write one, or leave agents out for the demo's");
         };
         let default = first.name.clone();
-        Ok(Roster { entries, default, is_demo })
+        Ok(Roster { configured: entries.len(), entries, default, is_demo })
     }
 
     /// Adds the agents of products, each after those before it, and finds the root agent.
@@ -94,6 +96,7 @@ impl Roster {
             let added = product.roster(&self.entries)?;
             self.entries.extend(added);
         }
+        self.configured = self.entries.len();
         if let Some(name) = default {
             match self.entries.iter().find(|entry| *entry.name == *name) {
                 Some(entry) => self.default = entry.name.clone(),
@@ -117,9 +120,8 @@ impl Roster {
         products: &mut [Box<dyn Prepared>],
         before: &BuiltAgents,
     ) -> anyhow::Result<(BuiltAgents, Changes)> {
-        let configured = self.entries.len();
         loop {
-            self.entries.truncate(configured);
+            self.entries.truncate(self.configured);
             let mut stored = Vec::new();
             for product in products.iter_mut() {
                 stored.extend(product.stored_roster(&self.entries));
