@@ -5,10 +5,10 @@
 //! [`KINDS`], one line each. This crate does not depend on wires, stores or the engine.
 //!
 //! ```
-//! use agents::{Settings, builtin};
-//! let echo = builtin("echo", &Settings::default()).unwrap();
+//! use agents::{BuiltinSettings, builtin};
+//! let echo = builtin("echo", &BuiltinSettings::default()).unwrap();
 //! assert_eq!(&*echo.profile().name, "echo");
-//! assert!(builtin("unknown", &Settings::default()).is_none());
+//! assert!(builtin("unknown", &BuiltinSettings::default()).is_none());
 //! ```
 
 pub mod a2a;

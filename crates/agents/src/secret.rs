@@ -9,9 +9,9 @@ use serde::{Deserialize, Deserializer, de};
 /// A secret's value.
 ///
 /// ```
-/// let secret = agents::Secret::read("env:PATH").unwrap();
+/// let secret = agents::ConfigSecret::read("env:PATH").unwrap();
 /// assert_eq!(format!("{secret:?}"), "[secret]");
-/// assert!(agents::Secret::read("hunter2").unwrap_err().contains("write env:NAME or file:PATH"));
+/// assert!(agents::ConfigSecret::read("hunter2").unwrap_err().contains("write env:NAME or file:PATH"));
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct ConfigSecret(String);
