@@ -438,7 +438,7 @@ mod tests {
         let system = shown.iter().find(|one| &*one.name == "s").unwrap();
         assert_eq!(system.spec.text(), r#"{"agents":["a","b"]}"#);
         // One that cannot be built is left out, and the rest is served.
-        assert!(systems.build_failed("c", "url: it is not there") && !systems.build_failed("a", "x"));
+        assert!(systems.build_failed("c", "url: it is not there") && !systems.build_failed("b", "x"));
         let stored = systems.stored_roster(&configured);
         assert!(stored.is_empty(), "inner and outer are made of it");
         assert_eq!(systems.troubles[&(ResourceKind::Agent, "c".into())].says(), "spec.url: it is not there");

@@ -102,10 +102,10 @@ impl PostgresStore {
     /// Opens the store, brings the database to this release's schema, and joins the replicas that have it open.
     ///
     /// ```no_run
-    /// # async fn open() -> Result<(), stores::postgres::OpenError> {
-    /// use stores::postgres::{Options, Store};
+    /// # async fn open() -> Result<(), stores::postgres::PostgresOpenError> {
+    /// use stores::postgres::{Options, PostgresStore};
     ///
-    /// let store = Store::open(Options::new("postgres://rialto:secret@localhost/rialto")).await?;
+    /// let store = PostgresStore::open(Options::new("postgres://rialto:secret@localhost/rialto")).await?;
     /// # drop(store);
     /// # Ok(())
     /// # }

@@ -99,10 +99,10 @@ impl SqliteStore {
     ///
     /// ```
     /// # let folder = tempfile::tempdir().unwrap();
-    /// use stores::sqlite::{Options, Store};
+    /// use stores::sqlite::{Options, SqliteStore};
     ///
-    /// let store = Store::open(Options::new(folder.path())).unwrap();
-    /// assert!(Store::open(Options::new(folder.path())).is_err(), "one process, one store, one folder");
+    /// let store = SqliteStore::open(Options::new(folder.path())).unwrap();
+    /// assert!(SqliteStore::open(Options::new(folder.path())).is_err(), "one process, one store, one folder");
     /// # drop(store);
     /// ```
     pub fn open(options: Options) -> Result<SqliteStore, SqliteOpenError> {

@@ -46,8 +46,11 @@ mod tests {
     fn a_pure_crate_reads_no_clock_outside_its_tests() {
         let text =
             "//! A.\nlet now = SystemTime::now(); // SystemTime::now\n\n#[cfg(test)]\nmod tests { Instant::now() }";
-        let tree = Tree::of(&[("crates/shop/src/a.rs", text), ("crates/engine/src/a.rs", text)]);
+        let tree = Tree::of(&[("crates/products/shop/rules/src/a.rs", text), ("crates/engine/src/a.rs", text)]);
         let found = check(&tree).unwrap();
-        assert_eq!(found.iter().map(|one| one.place.as_str()).collect::<Vec<_>>(), ["crates/shop/src/a.rs:2"]);
+        assert_eq!(
+            found.iter().map(|one| one.place.as_str()).collect::<Vec<_>>(),
+            ["crates/products/shop/rules/src/a.rs:2"]
+        );
     }
 }

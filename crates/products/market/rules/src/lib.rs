@@ -28,7 +28,7 @@
 //!
 //! // The buyer gets money, the seller puts a capability on the market.
 //! let credit = Ut::parse("1000").unwrap();
-//! book.post(&ledger::Entry::recharge(&tenant, &buyer, credit, "welcome", None, now).unwrap()).unwrap();
+//! book.post(&ledger::LedgerEntry::recharge(&tenant, &buyer, credit, "welcome", None, now).unwrap()).unwrap();
 //! let draft = capability::CapabilityDraft {
 //!     title: Some("OCR of invoices".into()),
 //!     description: Some("Reads an invoice".into()),

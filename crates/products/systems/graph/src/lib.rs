@@ -7,16 +7,16 @@
 //! from its events, after a crash or for a read-only view.
 //!
 //! ```
-//! use systems_graph::{Action, End, NodeEvent, Run, System};
+//! use systems_graph::{RunAction, End, NodeEvent, Run, System};
 //! let system: System = serde_json::from_value(serde_json::json!({
 //!     "graph": { "draft": { "next": "edit" } }
 //! })).unwrap();
 //! let graph = system.check(|agent| ["draft", "edit"].contains(&agent)).unwrap();
 //! let (mut run, actions) = Run::start(graph.into(), vec![model::Part::text("a poem")]);
-//! let [Action::Start(first)] = &actions[..] else { panic!() };
+//! let [RunAction::Start(first)] = &actions[..] else { panic!() };
 //! assert_eq!(first.visit.to_string(), "draft#1");
 //! let ended = NodeEvent::Ended { visit: first.visit.clone(), end: End::Completed(vec![model::Part::text("roses")]) };
-//! let [Action::Start(second)] = &run.apply(ended).unwrap()[..] else { panic!() };
+//! let [RunAction::Start(second)] = &run.apply(ended).unwrap()[..] else { panic!() };
 //! assert_eq!((&*second.agent, second.input[0].as_text()), ("edit", Some("roses")));
 //! ```
 //!
