@@ -146,7 +146,7 @@ pub(crate) struct AuthConfig {
     pub(crate) jwt: Vec<JwtIssuer>,
 }
 
-/// A key that callers send as `Authorization: Bearer KEY` or `X-Api-KeyConfig: KEY`.
+/// A key that callers send as `Authorization: Bearer KEY` or `X-Api-Key: KEY`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Key")]

@@ -202,7 +202,10 @@ async fn fail(shared: &Shared, mut call: ToolCall, error: ServiceError, emitter:
             format!("{tool} failed: {}", error.message)
         }
         ServiceError::TransportSend(_) | ServiceError::TransportClosed => {
-            let complaints = call.session.as_ref().map(McpSession::complaints).unwrap_or_default();
+            let complaints = match &call.session {
+                Some(session) => session.last_words().await,
+                None => String::new(),
+            };
             let says = format!("the MCP server was lost while {tool} was at work");
             if complaints.is_empty() { says } else { format!("{says}: {complaints}") }
         }

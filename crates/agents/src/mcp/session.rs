@@ -76,14 +76,17 @@ impl McpSession {
                 (tokio::time::timeout(options.connect_time(), Box::pin(handler.serve(transport))).await, None)
             }
         };
-        let complaints = || process.as_ref().map(McpProcess::complaints).filter(|text| !text.is_empty());
         match serving {
             Ok(Ok(service)) => Ok(McpSession { service: Arc::new(service), happenings, process }),
             Ok(Err(error)) => {
                 // The address goes to the log only: callers need not know where an agent runs.
                 tracing::warn!(%error, "connecting to an MCP server failed");
                 let says = "the MCP server could not be reached";
-                Err(SessionError(complaints().map_or(says.into(), |text| format!("{says}: {text}"))))
+                let last_words = match &process {
+                    Some(process) => process.last_words().await,
+                    None => String::new(),
+                };
+                Err(SessionError(if last_words.is_empty() { says.into() } else { format!("{says}: {last_words}") }))
             }
             Err(_) => {
                 let time = options.connect_time().as_secs_f64();
@@ -104,8 +107,11 @@ impl McpSession {
     }
 
     /// The tail of the server program's stderr.
-    pub(super) fn complaints(&self) -> String {
-        self.process.as_ref().map(McpProcess::complaints).unwrap_or_default()
+    pub(super) async fn last_words(&self) -> String {
+        match &self.process {
+            Some(process) => process.last_words().await,
+            None => String::new(),
+        }
     }
 
     /// Ends the session after everything was sent, above all a cancel.

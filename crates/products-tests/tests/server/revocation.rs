@@ -2,6 +2,7 @@
 
 use gateway::Settings;
 use gateway::admin::{AdminContext, AdminRequest, CoreRequest, RunningGateway as Operated};
+use gateway::product::ProductKind as _;
 use model::ports::store::{Commit, Outcome};
 use model::{AccessKey, Expect, RecordChange};
 use serde_json::{Value, json};
@@ -98,8 +99,9 @@ async fn end(running: &Running, kind: Kind, how: End, secret: &str) {
     let (record, name) = ("oauth/key".into(), hash.into());
     let with_keys = |keys: Vec<gateway::settings::KeySettings>| {
         let server = running.serving.now();
-        let products = server.products().to_vec();
-        running.serving.change(Settings { keys, products, ..settings() }, server.engine().agents()).unwrap();
+        let (products, product_scopes) = (server.products().to_vec(), ShopProduct.scopes());
+        let settings = Settings { keys, products, product_scopes, ..settings() };
+        running.serving.change(settings, server.engine().agents()).unwrap();
     };
     match (kind, how) {
         (Kind::Workspace, End::Revoked) => {
