@@ -118,12 +118,14 @@ async fn serve(mut plan: Plan, told: StartContext<'_>) -> anyhow::Result<()> {
     let hangup = if reloads { Some(signal(SignalKind::hangup())?) } else { None };
     // Config errors are reported before anything is changed.
     plan.settings()?;
-    let (built, _) = plan.build(None, &BuiltAgents::default()).await?;
+    let (configured, _) = plan.build(None, &BuiltAgents::default()).await?;
     let opened = plan.store()?.open(&plan.data).await?;
     let store = opened.store.clone();
     replicas::warn_of_leases(&*store).await;
     // Before any turn is recovered, which may belong to a stored agent.
-    let (built, _) = plan.build(Some(&store), &built).await?;
+    let (built, _) = plan.build(Some(&store), &configured).await?;
+    // An agent that a reload removes must not live on here.
+    drop(configured);
     let plan = &plan;
     let settings = plan.settings()?;
     let listener = accept::bind(plan.listen, settings.backlog).with_context(|| {
