@@ -6,6 +6,7 @@ use std::sync::Arc;
 use engine::Engine;
 use gateway::Settings;
 use gateway::settings::{AuthMode, MountSettings, RateLimit};
+use market::service::MarketConfig;
 use model::Time;
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
@@ -147,10 +148,14 @@ impl Mall {
         self.get(&format!("{STORE}/stores/acme/products/{product}")).await.1["variants"][0]["stock"].clone()
     }
 
-    /// That stock and money are what the rows say.
+    /// That stock and money are what the rows say, and that the market's check of the one journal agrees.
     pub(crate) async fn adds_up(&self) {
         let report = self.shop.verify().await.unwrap();
         assert!(report.differences.is_empty(), "{report:?}");
+        let engine = self.shop.engine().clone();
+        let market = market::service::Market::start(engine, MarketConfig::default(), false).await.unwrap();
+        let report = market.verify().await.unwrap();
+        assert!(report.is_clean(), "{:?}", report.words().collect::<Vec<_>>());
     }
 
     /// From now on things expire at once.
