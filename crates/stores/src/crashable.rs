@@ -1,8 +1,9 @@
-//! For tests: a store in front of a store, one process's way to the data. It can die with its process, and its time can be a test's.
+//! For tests: a store in front of a store, one process's way to the data. It can die with its process, its time can be a test's,
+//! and it counts how often large content is read.
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -21,13 +22,15 @@ pub struct CrashableStore {
     inner: Arc<dyn Store>,
     dead: AtomicBool,
     by_sleepers: AtomicBool,
+    blob_reads: AtomicUsize,
     /// Whether closing closes the data too.
     owns: bool,
 }
 
 impl CrashableStore {
     pub fn new(inner: Arc<dyn Store>, owns: bool) -> Arc<CrashableStore> {
-        Arc::new(CrashableStore { inner, dead: AtomicBool::new(false), by_sleepers: AtomicBool::new(false), owns })
+        let (dead, by_sleepers, blob_reads) = Default::default();
+        Arc::new(CrashableStore { inner, dead, by_sleepers, blob_reads, owns })
     }
 
     /// The process is gone: it hears and says nothing any more.
@@ -37,6 +40,11 @@ impl CrashableStore {
 
     pub fn go_by_sleepers(&self) {
         self.by_sleepers.store(true, Ordering::SeqCst);
+    }
+
+    /// How often large content was read.
+    pub fn blob_reads(&self) -> usize {
+        self.blob_reads.load(Ordering::SeqCst)
     }
 
     pub async fn close_inner(&self) {
@@ -71,6 +79,10 @@ impl TaskLog for CrashableStore {
     fn epoch(&self) -> Epoch {
         self.inner.epoch()
     }
+    fn blob(&self, tenant: Arc<str>, hash: [u8; 32]) -> Future<'_, Result<Option<Bytes>, StoreError>> {
+        self.blob_reads.fetch_add(1, Ordering::SeqCst);
+        self.alive(self.inner.blob(tenant, hash))
+    }
     pass! {
         head(task: TaskId) -> Option<LogHead>;
         events(task: TaskId, after: Seq, bytes: usize) -> Vec<Event>;
@@ -78,7 +90,6 @@ impl TaskLog for CrashableStore {
         logs(tasks: Vec<TaskId>) -> Vec<Vec<Event>>;
         key(key: [u8; 32], not_before: Time) -> Option<KeyUse>;
         alias(key: [u8; 32]) -> Option<TaskId>;
-        blob(tenant: Arc<str>, hash: [u8; 32]) -> Option<Bytes>;
     }
 }
 
@@ -100,6 +111,7 @@ impl RecordStore for CrashableStore {
         access_keys() -> Vec<AccessKey>;
         record(kind: Arc<str>, key: Arc<str>) -> Option<Record>;
         records(query: RecordQuery) -> RecordPage;
+        count_records(prefix: Arc<str>, most: u64) -> u64;
     }
 }
 

@@ -524,6 +524,15 @@ impl RecordStore for MemoryStore {
     fn records(&self, query: RecordQuery) -> Future<'_, Result<RecordPage, StoreError>> {
         Box::pin(async move { self.read(|inner| Ok(inner.records(&query))) })
     }
+
+    fn count_records(&self, prefix: Arc<str>, most: u64) -> Future<'_, Result<u64, StoreError>> {
+        Box::pin(async move {
+            self.read(|inner| {
+                let found = inner.records.keys().filter(|(kind, _)| kind.starts_with(&*prefix));
+                Ok(found.take(usize::try_from(most).unwrap_or(usize::MAX)).count() as u64)
+            })
+        })
+    }
 }
 
 impl Journal for MemoryStore {

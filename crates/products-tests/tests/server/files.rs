@@ -1,8 +1,6 @@
 //! Large files by their address, in every generation and binding; and what such an address is good for.
 
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use assistants::AssistantsService;
 use aws_lc_rs::hmac;
@@ -13,105 +11,14 @@ use engine::Engine;
 use futures_util::stream::{self, BoxStream, StreamExt};
 use gateway::Settings;
 use gateway::settings::FileLinkSettings;
-use model::ports::Future;
 use model::ports::agent::{Admission, Agent, AgentEvent, ArtifactChunk, EndState, Profile, Restart, Turn, TurnEnd};
-use model::ports::store::{
-    Commit, Health, Journal, KeyUse, ListPage, ListQuery, LogHead, Outcome, RecordStore, Replicas, StoreError,
-    TaskLists, TaskLog, TaskPage, TaskQuery, TextSearch, Timer, Upkeep, VisibleTasks,
-};
-use model::{
-    AccessKey, AccountLine, Balance, Content, Entry, Epoch, Event, Expect, Fault, Inbound, Part, PushRow, PushState,
-    Record, RecordChange, RecordPage, RecordQuery, Seq, Task, TaskId, Time,
-};
+use model::ports::store::{Commit, Outcome, TaskLog as _, Upkeep as _};
+use model::{Content, Expect, Fault, Inbound, Part, RecordChange, Task};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use stores::crashable::CrashableStore;
 
 use testkit::{Running, saying, sends, start_on, until};
-
-/// A store that counts how often large content is asked for.
-struct Counting {
-    inner: stores::memory::MemoryStore,
-    blobs: AtomicUsize,
-}
-
-macro_rules! pass {
-    ($($name:ident($($arg:ident: $type:ty),*) -> $out:ty;)+) => {
-        $(fn $name(&self, $($arg: $type),*) -> Future<'_, Result<$out, StoreError>> {
-            self.inner.$name($($arg),*)
-        })+
-    };
-}
-
-impl TaskLog for Counting {
-    fn commit(&self, commit: Commit) -> Future<'static, Outcome> {
-        self.inner.commit(commit)
-    }
-    fn blob(&self, tenant: Arc<str>, hash: [u8; 32]) -> Future<'_, Result<Option<Bytes>, StoreError>> {
-        self.blobs.fetch_add(1, Ordering::SeqCst);
-        self.inner.blob(tenant, hash)
-    }
-    fn epoch(&self) -> Epoch {
-        self.inner.epoch()
-    }
-    pass! {
-        head(task: TaskId) -> Option<LogHead>;
-        events(task: TaskId, after: Seq, bytes: usize) -> Vec<Event>;
-        beginning(task: TaskId, sight: VisibleTasks, bytes: usize) -> Vec<Event>;
-        logs(tasks: Vec<TaskId>) -> Vec<Vec<Event>>;
-        key(key: [u8; 32], not_before: Time) -> Option<KeyUse>;
-        alias(key: [u8; 32]) -> Option<TaskId>;
-    }
-}
-
-impl TaskLists for Counting {
-    pass! {
-        list(query: ListQuery) -> ListPage;
-        tasks(query: TaskQuery) -> TaskPage;
-        push(task: TaskId) -> Vec<PushRow>;
-        pushes(state: PushState, after: Option<(TaskId, Arc<str>)>, limit: usize) -> Vec<PushRow>;
-        unfinished(after: Option<TaskId>, limit: usize) -> Vec<(TaskId, Epoch)>;
-        due(now: Time, limit: usize) -> Vec<Timer>;
-        timers(tasks: Vec<TaskId>) -> Vec<Timer>;
-        next_due() -> Option<Time>;
-    }
-}
-
-impl RecordStore for Counting {
-    pass! {
-        access_keys() -> Vec<AccessKey>;
-        record(kind: Arc<str>, key: Arc<str>) -> Option<Record>;
-        records(query: RecordQuery) -> RecordPage;
-    }
-}
-
-impl Journal for Counting {
-    pass! {
-        balances(accounts: Vec<Arc<str>>) -> Vec<i64>;
-        statement(account: Arc<str>, before: Option<u64>, limit: usize) -> Vec<AccountLine>;
-        accounts(after: Option<Arc<str>>, limit: usize) -> Vec<Balance>;
-        journal(after: u64, limit: usize) -> Vec<(u64, Entry)>;
-    }
-}
-
-impl TextSearch for Counting {
-    pass! {
-        search(query: model::TextQuery) -> model::TextPage;
-    }
-}
-
-impl Replicas for Counting {}
-
-impl Upkeep for Counting {
-    fn close(&self) -> Future<'_, ()> {
-        self.inner.close()
-    }
-    pass! {
-        purge(before: Time, keys_before: Time, limit: usize) -> u64;
-        remove(task: TaskId) -> bool;
-        backup(to: PathBuf) -> ();
-        health() -> Health;
-    }
-}
 
 /// Makes one file of so many bytes.
 struct Maker(Profile, usize);
@@ -159,12 +66,12 @@ impl Agent for Maker {
     }
 }
 
-async fn serve(len: usize, files: FileLinkSettings) -> (Running, Arc<Counting>) {
+async fn serve(len: usize, files: FileLinkSettings) -> (Running, Arc<CrashableStore>) {
     serve_with(len, |settings| settings.files = files).await
 }
 
-async fn serve_with(len: usize, change: impl FnOnce(&mut Settings)) -> (Running, Arc<Counting>) {
-    let store = Arc::new(Counting { inner: stores::memory::MemoryStore::new(), blobs: AtomicUsize::new(0) });
+async fn serve_with(len: usize, change: impl FnOnce(&mut Settings)) -> (Running, Arc<CrashableStore>) {
+    let store = CrashableStore::new(Arc::new(stores::memory::MemoryStore::new()), true);
     let engine = Engine::builder(store.clone()).agents(vec![Maker::making(len)]).start().await.unwrap();
     let assistant = "0190f3c4-1111-4222-8333-444455556666".parse().unwrap();
     let assistants = AssistantsService::new(assistants::langgraph::LangGraphProfile::default());
@@ -270,7 +177,7 @@ async fn every_generation_shows_a_large_file_by_its_address_and_loads_none_of_it
         });
         seen(name, with_file.unwrap_or_else(|| panic!("{name}: no file in {text}")));
     }
-    assert_eq!((urls.len(), store.blobs.load(Ordering::SeqCst)), (17, 0), "nobody has asked for the bytes");
+    assert_eq!((urls.len(), store.blob_reads()), (17, 0), "nobody has asked for the bytes");
 
     // Each of the addresses is enough to read the file.
     for url in &urls {
@@ -278,7 +185,7 @@ async fn every_generation_shows_a_large_file_by_its_address_and_loads_none_of_it
         assert_eq!(answer.status(), 200, "{url}");
         assert_eq!(answer.bytes().await.unwrap(), content(len), "{url}");
     }
-    assert_eq!(store.blobs.load(Ordering::SeqCst), urls.len());
+    assert_eq!(store.blob_reads(), urls.len());
 }
 
 #[tokio::test]

@@ -188,6 +188,7 @@ suite! { $
     }
     records {
         a_record_is_found_by_its_key
+        records_are_counted_by_the_beginning_of_their_kind
         a_record_changes_only_as_expected
         a_record_that_is_left_alone_is_what_a_commit_rests_on
         changes_of_records_in_one_commit_see_each_other
@@ -287,6 +288,7 @@ suite! { $
         a_timer_is_left_to_the_holder_until_it_is_late
         whoever_opens_a_turn_holds_it
         removals_and_changes_of_keys_are_counted_for_all
+        the_first_value_of_a_name_is_the_value_for_all
         replicas_are_known_by_what_they_say_of_themselves
     }
 }

@@ -226,3 +226,21 @@ pub(super) async fn after_reopening_records_are_there(factory: &dyn Factory) {
     assert_eq!(store.record("k".into(), key).await.unwrap(), Some(kept("a", 1, "one")));
     assert_eq!(store.health().await.unwrap().records, 1);
 }
+
+pub(super) async fn records_are_counted_by_the_beginning_of_their_kind(factory: &dyn Factory) {
+    let store = factory.open().await;
+    let kinds = ["m", "m/a", "m/a", "m/b", "m/\u{e9}", "m/\u{10fffe}", "m0", "l/z", "M/a"];
+    let rows = kinds.iter().enumerate().map(|(no, kind)| RecordChange::Put {
+        kind: (*kind).into(),
+        key: no.to_string().into(),
+        expect: Expect::Absent,
+        body: Default::default(),
+        lists: Vec::new(),
+    });
+    done(&store, of(rows)).await;
+    for (prefix, most, count) in
+        [("m/", 100, 5), ("m/", 3, 3), ("m/", 0, 0), ("m", 100, 7), ("m/a", 100, 2), ("n", 100, 0), ("", 100, 9)]
+    {
+        assert_eq!(store.count_records(prefix.into(), most).await.unwrap(), count, "{prefix:?}, at most {most}");
+    }
+}

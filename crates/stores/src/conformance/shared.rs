@@ -486,6 +486,22 @@ pub(super) async fn removals_and_changes_of_keys_are_counted_for_all(factory: &d
     }
 }
 
+/// Several values for one name at the same time: all processes hear the same one of them, also later.
+pub(super) async fn the_first_value_of_a_name_is_the_value_for_all(factory: &dyn Factory) {
+    let Some([a, b]) = two(factory).await else { return };
+    let name = id().to_string();
+    assert_eq!(a.recall(&name).await.unwrap(), None);
+    let given = ["1", "2", "3", "4"];
+    let stores = [&a, &b, &a, &b];
+    let heard = join_all(stores.into_iter().zip(given).map(|(store, value)| store.remember(&name, value))).await;
+    let heard: Vec<String> = heard.into_iter().map(Result::unwrap).collect();
+    assert!(given.contains(&&*heard[0]) && heard.iter().all(|value| *value == heard[0]), "{heard:?}");
+    assert_eq!(b.remember(&id().to_string(), "another name").await.unwrap(), "another name");
+    a.close().await;
+    assert_eq!(b.recall(&name).await.unwrap(), Some(heard[0].clone()));
+    assert_eq!(b.remember(&name, "5").await.unwrap(), heard[0]);
+}
+
 /// For operators: the replicas and their descriptions.
 pub(super) async fn replicas_are_known_by_what_they_say_of_themselves(factory: &dyn Factory) {
     let Some([a, b]) = two(factory).await else { return };

@@ -19,6 +19,8 @@ mod verify;
 
 use std::path::PathBuf;
 
+use futures_util::future::LocalBoxFuture;
+
 pub(crate) use self::kinds::COUNT;
 use self::kinds::{RowKind, each_kind};
 pub use self::rows::BatchLimits;
@@ -35,7 +37,7 @@ pub struct Options {
     pub from: PathBuf,
     pub to: postgres::Options,
     pub batch: BatchLimits,
-    /// Values that replicas must agree on from the beginning: see [`postgres::PostgresStore::remember`].
+    /// Values that replicas must agree on from the beginning: see [`model::ports::store::Replicas::remember`].
     pub notes: Vec<(String, String)>,
 }
 
@@ -90,47 +92,57 @@ pub enum Error {
 
 /// Copies everything, or the rest after an interruption, and compares. Replicas can open the database only if the summary
 /// has no differences.
-pub async fn run(options: &Options, tell: &mut dyn FnMut(MigrationStep)) -> Result<Summary, Error> {
-    let source = Export::open(&options.from)?;
-    let print = source.fingerprint().map_err(read)?;
-    let target = PostgresImport::connect(&options.to).await?;
-    target.prepare().await?;
-    if !target.take().await.map_err(write)? {
-        return Err(Error::AtWork);
-    }
-    let from = match target.found().await.map_err(write)? {
-        None => match target.begin(&print).await.map_err(write)? {
-            TargetState::Empty => (0, None),
-            TargetState::Taken => return Err(Error::Taken),
-            TargetState::Open => return Err(Error::Open),
-        },
-        Some(found) if found.source != print => {
-            return Err(if found.is_finished { Error::Taken } else { Error::Other });
+pub fn run<'a>(
+    options: &'a Options,
+    tell: &'a mut dyn FnMut(MigrationStep),
+) -> LocalBoxFuture<'a, Result<Summary, Error>> {
+    Box::pin(async move {
+        let source = Export::open(&options.from)?;
+        let print = source.fingerprint().map_err(read)?;
+        let target = PostgresImport::connect(&options.to).await?;
+        target.prepare().await?;
+        if !target.take().await.map_err(write)? {
+            return Err(Error::AtWork);
         }
-        Some(found) if found.is_finished => return Err(Error::Finished),
-        Some(found) => {
-            tell(MigrationStep::Resumed);
-            (found.phase, found.place)
+        let from = match target.found().await.map_err(write)? {
+            None => match target.begin(&print).await.map_err(write)? {
+                TargetState::Empty => (0, None),
+                TargetState::Taken => return Err(Error::Taken),
+                TargetState::Open => return Err(Error::Open),
+            },
+            Some(found) if found.source != print => {
+                return Err(if found.is_finished { Error::Taken } else { Error::Other });
+            }
+            Some(found) if found.is_finished => return Err(Error::Finished),
+            Some(found) => {
+                tell(MigrationStep::Resumed);
+                (found.phase, found.place)
+            }
+        };
+        copy_all(&source, &target, from, options.batch, tell).await?;
+        let summary = verify::compare(&source, &target, options.batch, tell).await?;
+        if summary.is_same() {
+            let highest = source.highest().map_err(read)?;
+            target.finish(highest, &options.notes).await.map_err(write)?;
         }
-    };
-    copy_all(&source, &target, from, options.batch, tell).await?;
-    let summary = verify::compare(&source, &target, options.batch, tell).await?;
-    if summary.is_same() {
-        let highest = source.highest().map_err(read)?;
-        target.finish(highest, &options.notes).await.map_err(write)?;
-    }
-    Ok(summary)
+        Ok(summary)
+    })
 }
 
 /// Compares source and target without changes. They differ as soon as a replica has served.
-pub async fn verify(options: &Options, tell: &mut dyn FnMut(MigrationStep)) -> Result<Summary, Error> {
-    let source = Export::open(&options.from)?;
-    let target = PostgresImport::connect(&options.to).await?;
-    match target.found().await.map_err(write)? {
-        None => Err(Error::Nothing),
-        Some(found) if found.source != source.fingerprint().map_err(read)? => Err(Error::NotThis),
-        Some(_) => verify::compare(&source, &target, options.batch, tell).await,
-    }
+pub fn verify<'a>(
+    options: &'a Options,
+    tell: &'a mut dyn FnMut(MigrationStep),
+) -> LocalBoxFuture<'a, Result<Summary, Error>> {
+    Box::pin(async move {
+        let source = Export::open(&options.from)?;
+        let target = PostgresImport::connect(&options.to).await?;
+        match target.found().await.map_err(write)? {
+            None => Err(Error::Nothing),
+            Some(found) if found.source != source.fingerprint().map_err(read)? => Err(Error::NotThis),
+            Some(_) => verify::compare(&source, &target, options.batch, tell).await,
+        }
+    })
 }
 
 /// Copies every kind, from the position where the last process stopped.

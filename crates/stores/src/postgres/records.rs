@@ -375,6 +375,19 @@ pub(super) async fn record(db: &Conn, kind: &Arc<str>, key: &Arc<str>) -> Result
     }))
 }
 
+/// Above every kind with the prefix: the byte 255 is in no text.
+static COUNT: Sql = Sql {
+    text: "SELECT count(*) FROM (SELECT 1 FROM rialto.record WHERE kind >= $1 AND kind < $1 || '\\xff'::bytea LIMIT $2) AS found",
+    types: &[Type::BYTEA, Type::INT8],
+};
+
+async fn count_records(db: &Conn, prefix: &str, most: u64) -> Result<u64, Failure> {
+    let most = i64::try_from(most).unwrap_or(i64::MAX);
+    let rows = db.query(&COUNT, [&prefix.as_bytes(), &most]).await?;
+    let row = rows.first().ok_or_else(|| Failure::Damaged("a count has no row".into()))?;
+    Ok(row.try_get::<_, i64>(0)? as u64)
+}
+
 /// One statement, one state of the database: the rows, and in the last column how many are in the list, if asked.
 macro_rules! page {
     ($after:literal) => {
@@ -521,6 +534,13 @@ impl RecordStore for PostgresStore {
         self.read(move |db| {
             let query = query.clone();
             async move { records(&db, &query).await }
+        })
+    }
+
+    fn count_records(&self, prefix: Arc<str>, most: u64) -> Future<'_, Result<u64, StoreError>> {
+        self.read(move |db| {
+            let prefix = prefix.clone();
+            async move { count_records(&db, &prefix, most).await }
         })
     }
 }

@@ -462,6 +462,14 @@ impl Replicas for PostgresStore {
         self.read(move |db| async move { read::replicas(&db, &liveness).await })
     }
 
+    fn remember<'a>(&'a self, name: &'a str, value: &'a str) -> Future<'a, Result<String, StoreError>> {
+        self.read(move |db| async move { read::remember(&db, name, value).await })
+    }
+
+    fn recall<'a>(&'a self, name: &'a str) -> Future<'a, Result<Option<String>, StoreError>> {
+        self.read(move |db| async move { read::recall(&db, name).await })
+    }
+
     fn ahead_ms(&self) -> i64 {
         self.shared.replica.ahead_ms()
     }

@@ -236,6 +236,15 @@ pub(super) fn record(db: &Connection, kind: Arc<str>, key: Arc<str>) -> Result<O
     Ok(found.optional()?.map(|(version, body)| Record { kind, key, version: version as u64, body: body.into() }))
 }
 
+/// A walk along the index of kinds and keys, of `most` rows.
+fn count_records(db: &Connection, prefix: &str, most: u64) -> Result<u64, Error> {
+    let mut statement = db.prepare_cached(
+        "SELECT count(*) FROM (SELECT 1 FROM record WHERE kind >= ?1 AND kind < ?1 || char(0x10ffff) LIMIT ?2)",
+    )?;
+    let most = i64::try_from(most).unwrap_or(i64::MAX);
+    Ok(statement.query_row(params![prefix, most], |row| row.get::<_, i64>(0))? as u64)
+}
+
 /// Whether a page is read in no time.
 pub(super) fn is_short(query: &RecordQuery) -> bool {
     !query.count && query.skip < 1_000 && query.limit <= 100
@@ -391,6 +400,10 @@ impl RecordStore for SqliteStore {
         } else {
             self.read_aside(move |db| records(db, &query))
         }
+    }
+
+    fn count_records(&self, prefix: Arc<str>, most: u64) -> Future<'_, Result<u64, StoreError>> {
+        self.read_aside(move |db| count_records(db, &prefix, most))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use cluster::Cluster;
-use model::ports::store::{Append, Commit, Conflict, Outcome, Upkeep as _};
+use model::ports::store::{Append, Commit, Conflict, Outcome, Replicas as _, Upkeep as _};
 use model::{Body, Epoch, Event, Seq, TaskId, Time, View, stored};
 use stores::conformance::Random;
 use stores::migrate::{self, MigrationStep, Options};

@@ -401,6 +401,9 @@ impl RecordStore for Shelf {
     fn records(&self, query: model::RecordQuery) -> Future<'_, Result<model::RecordPage, StoreError>> {
         self.read("records", self.inner.records(query))
     }
+    fn count_records(&self, prefix: Arc<str>, most: u64) -> Future<'_, Result<u64, StoreError>> {
+        self.read("count_records", self.inner.count_records(prefix, most))
+    }
 }
 
 impl Journal for Shelf {

@@ -290,6 +290,9 @@ impl RecordStore for Member {
     fn records(&self, query: model::RecordQuery) -> Future<'_, Result<model::RecordPage, StoreError>> {
         self.square.data.records(query)
     }
+    fn count_records(&self, prefix: Arc<str>, most: u64) -> Future<'_, Result<u64, StoreError>> {
+        self.square.data.count_records(prefix, most)
+    }
 }
 
 impl Journal for Member {

@@ -14,6 +14,9 @@ pub trait RecordStore: Send + Sync + 'static {
     /// A page of a list of records: highest rank first, then highest key.
     fn records(&self, query: RecordQuery) -> Future<'_, Result<RecordPage, StoreError>>;
 
+    /// The number of records whose kind begins with `prefix`; it counts up to `most`.
+    fn count_records(&self, prefix: Arc<str>, most: u64) -> Future<'_, Result<u64, StoreError>>;
+
     /// Every access key that was ever made, in order of its id.
     fn access_keys(&self) -> Future<'_, Result<Vec<AccessKey>, StoreError>>;
 }

@@ -81,6 +81,19 @@ pub trait Replicas: TaskLists {
         Box::pin(std::future::ready(Ok(Vec::new())))
     }
 
+    /// The value that all processes agree on under this name: the first one that any of them gave. In a store of one process
+    /// that is always its own.
+    fn remember<'a>(&'a self, name: &'a str, value: &'a str) -> Future<'a, Result<String, StoreError>> {
+        let _ = name;
+        Box::pin(std::future::ready(Ok(value.to_owned())))
+    }
+
+    /// The value that the processes have agreed on under this name, if any yet.
+    fn recall<'a>(&'a self, name: &'a str) -> Future<'a, Result<Option<String>, StoreError>> {
+        let _ = name;
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
     /// How far the store's clock is ahead of this machine's, in milliseconds.
     fn ahead_ms(&self) -> i64 {
         0

@@ -152,6 +152,9 @@ impl RecordStore for Tapped {
     fn records(&self, query: RecordQuery) -> Future<'_, Result<RecordPage, StoreError>> {
         self.inner.records(query)
     }
+    fn count_records(&self, prefix: Arc<str>, most: u64) -> Future<'_, Result<u64, StoreError>> {
+        self.inner.count_records(prefix, most)
+    }
 }
 
 impl Journal for Tapped {
