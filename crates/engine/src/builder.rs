@@ -27,6 +27,7 @@ pub struct EngineBuilder {
     webhook_sender: Option<Arc<dyn WebhookSender>>,
     webhook_runtime: Option<Handle>,
     settlement: Option<Arc<dyn Settlement>>,
+    keeps_unserved_turns: bool,
 }
 
 impl Engine {
@@ -39,6 +40,7 @@ impl Engine {
             webhook_sender: None,
             webhook_runtime: None,
             settlement: None,
+            keeps_unserved_turns: false,
         }
     }
 
@@ -73,6 +75,12 @@ impl EngineBuilder {
         EngineBuilder { settlement, ..self }
     }
 
+    /// Leaves turns of agents that are not served as they are, for a later process that serves them. Without this they
+    /// fail at the start, except in a shared store.
+    pub fn keeps_unserved_turns(self, keeps: bool) -> EngineBuilder {
+        EngineBuilder { keeps_unserved_turns: keeps, ..self }
+    }
+
     /// Recovers interrupted turns, then serves timers and retention.
     pub fn start(mut self) -> Future<'static, Result<Engine, Fault>> {
         Box::pin(async move {
@@ -93,7 +101,15 @@ impl EngineBuilder {
     }
 
     fn build(self, offline: bool) -> Engine {
-        let EngineBuilder { store, agents, limits, webhook_sender, webhook_runtime: _, settlement } = self;
+        let EngineBuilder {
+            store,
+            agents,
+            limits,
+            webhook_sender,
+            webhook_runtime: _,
+            settlement,
+            keeps_unserved_turns,
+        } = self;
         let clock = clock::Clock::new(store.clone());
         // In a shared store another process may write the first alias at any time.
         let aliases = AtomicBool::new(store.is_shared());
@@ -120,8 +136,10 @@ impl EngineBuilder {
             setbacks: setbacks::Setbacks::default(),
             removed: AtomicU64::new(0),
             draining: AtomicBool::new(false),
+            drain_begun: CancellationToken::new(),
             aliases,
             offline,
+            keeps_unserved_turns,
             stopped: CancellationToken::new(),
             stats: Stats::default(),
         };

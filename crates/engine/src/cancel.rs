@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use model::ports::Future;
 use model::{Body, CallScope, Cancel, Fault, Kind, State, Task, TaskId};
 
 use crate::billing::TurnEnding;
@@ -20,18 +21,22 @@ const CUT_OFF: TurnEnding = TurnEnding { state: None, cut_off: true };
 
 impl Engine {
     /// Asks the agent to stop and returns when the task has settled, at the latest a second after the grace period.
-    pub async fn cancel(&self, place: &CallScope, call: Cancel) -> Result<Arc<Task>, Fault> {
-        model::depth::check(call.metadata.as_ref(), "metadata", self.shared.limits.data_depth)?;
-        let id = self.shared.named(place, &call.task).await?.task;
-        let found = self.shared.visible_live(place, id, LookupKind::Task).await?;
-        let (live, _) = found.ok_or_else(|| Fault::task_not_found(id))?;
-        self.cancel_live(live, call.metadata).await
+    pub fn cancel<'a>(&'a self, place: &'a CallScope, call: Cancel) -> Future<'a, Result<Arc<Task>, Fault>> {
+        Box::pin(async move {
+            model::depth::check(call.metadata.as_ref(), "metadata", self.shared.limits.data_depth)?;
+            let id = self.shared.named(place, &call.task).await?.task;
+            let found = self.shared.visible_live(place, id, LookupKind::Task).await?;
+            let (live, _) = found.ok_or_else(|| Fault::task_not_found(id))?;
+            self.cancel_live(live, call.metadata).await
+        })
     }
 
     /// Cancels a task of any caller; for operators.
-    pub async fn cancel_by_operator(&self, id: TaskId) -> Result<Arc<Task>, Fault> {
-        let live = self.shared.live(id).await?.ok_or_else(|| Fault::task_not_found(id))?;
-        self.cancel_live(live, None).await
+    pub fn cancel_by_operator(&self, id: TaskId) -> Future<'_, Result<Arc<Task>, Fault>> {
+        Box::pin(async move {
+            let live = self.shared.live(id).await?.ok_or_else(|| Fault::task_not_found(id))?;
+            self.cancel_live(live, None).await
+        })
     }
 
     /// Ends a task before it is purged, so that no turn begins in between and the reservation of its turn is settled. A

@@ -262,11 +262,13 @@ pub(crate) async fn is_orphaned(shared: &Arc<Shared>, task: &Task) -> Result<boo
 
 impl Engine {
     /// The scope in which callers that may see the task can read, list and follow its children.
-    pub async fn children(&self, place: &CallScope, parent: &str) -> Result<CallScope, Fault> {
-        let id = self.shared.named(place, parent).await?.task;
-        let found = self.shared.visible_live(place, id, LookupKind::Task).await?;
-        let (_, task) = found.ok_or_else(|| Fault::task_not_found(parent))?;
-        let reads = vec![View::child(task.id)];
-        Ok(CallScope { views: Vec::new(), reads, ..place.clone() })
+    pub fn children<'a>(&'a self, place: &'a CallScope, parent: &'a str) -> Future<'a, Result<CallScope, Fault>> {
+        Box::pin(async move {
+            let id = self.shared.named(place, parent).await?.task;
+            let found = self.shared.visible_live(place, id, LookupKind::Task).await?;
+            let (_, task) = found.ok_or_else(|| Fault::task_not_found(parent))?;
+            let reads = vec![View::child(task.id)];
+            Ok(CallScope { views: Vec::new(), reads, ..place.clone() })
+        })
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use model::ports::Future;
 use model::ports::agent::Earlier;
 use model::ports::store::ListQuery;
 use model::{Artifact, BlobKind, CallScope, Content, Fault, Message, Part, Role, Task, TaskId};
@@ -29,17 +30,24 @@ impl Engine {
     }
 
     /// The task with the history of its whole context, for dialects with sessions.
-    pub async fn with_session(&self, place: &CallScope, task: Arc<Task>, answers: Answers) -> Result<Arc<Task>, Fault> {
-        let of = match answers {
-            Answers::Apart => said,
-            Answers::InHistory => said_and_answered,
-        };
-        let before = earlier(&self.shared, place.reads.first().cloned(), &task, of).await?;
-        let task = with_earlier(task, before);
-        match answers {
-            Answers::Apart => Ok(task),
-            Answers::InHistory => Ok(with_answers(task)),
-        }
+    pub fn with_session<'a>(
+        &'a self,
+        place: &'a CallScope,
+        task: Arc<Task>,
+        answers: Answers,
+    ) -> Future<'a, Result<Arc<Task>, Fault>> {
+        Box::pin(async move {
+            let of = match answers {
+                Answers::Apart => said,
+                Answers::InHistory => said_and_answered,
+            };
+            let before = earlier(&self.shared, place.reads.first().cloned(), &task, of).await?;
+            let task = with_earlier(task, before);
+            match answers {
+                Answers::Apart => Ok(task),
+                Answers::InHistory => Ok(with_answers(task)),
+            }
+        })
     }
 }
 

@@ -12,7 +12,8 @@
 //! * `visibility`: visibility of tasks
 //! * `product_tasks`: tasks without turns, changed together with their product's records
 //! * `billing`: the reservation for a turn with a price, settled exactly once
-//! * `push`, `outbox`: webhooks, as cursors on logs
+//! * `push`, `outbox`: webhooks, as cursors on logs; the breakers of all receivers
+//! * `retry`: the delays between attempts
 //! * `secrets`: the server's own keys, encrypted at rest
 //! * `recovery`, `timers`, `replicas`: the effects of a restart, of time, and of other processes
 //!
@@ -43,6 +44,7 @@ mod reading;
 mod recovery;
 mod registry;
 mod replicas;
+mod retry;
 pub mod secrets;
 mod setbacks;
 mod stranded;
@@ -57,6 +59,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use model::ports::Future;
 use model::ports::agent::{Agent, Profile};
 use model::ports::billing::Settlement;
 use model::ports::sealer::Sealer;
@@ -71,9 +74,11 @@ pub use builder::EngineBuilder;
 pub use committed::Committed;
 pub use conversation::Answers;
 pub use open::SendAnswer;
+pub use outbox::EndpointPermit;
 pub use product_tasks::{CommitError, NewTask, SideWrites, TaskChange};
 pub use push::{DeliveryStatus, PushAnswer};
 pub use reading::TaskListing;
+pub use retry::RetrySchedule;
 pub use setbacks::{Chore, Setback};
 pub use subscription::{States, Subscription, SubscriptionItem};
 
@@ -117,10 +122,14 @@ struct Shared {
     /// The store's count of removed tasks, as far as this process removed them or received hints.
     removed: AtomicU64,
     draining: AtomicBool,
+    /// Cancelled when the drain begins, for those who wait for it.
+    drain_begun: CancellationToken,
     /// The store may contain aliases.
     aliases: AtomicBool,
     /// No turn ever runs in this process: the data is only read and repaired.
     offline: bool,
+    /// Turns of agents that are not served wait for a process that serves them.
+    keeps_unserved_turns: bool,
     /// Cancelled when the engine stops: streams end, loops return.
     stopped: CancellationToken,
     stats: Stats,
@@ -323,42 +332,52 @@ impl Engine {
     /// Refuses new work from now on.
     pub fn begin_drain(&self) {
         self.shared.draining.store(true, Ordering::SeqCst);
+        self.shared.drain_begun.cancel();
+    }
+
+    /// Cancelled when the drain begins.
+    pub fn drain_begun(&self) -> &CancellationToken {
+        &self.shared.drain_begun
     }
 
     /// Waits for running turns, at most `Limits::drain_ms`; then ends every stream and closes the store. Turns that
     /// still run are left to the next start and their agents' restart rules.
-    pub async fn drain(&self) {
-        self.begin_drain();
-        let deadline = tokio::time::Instant::now() + Duration::from_millis(self.shared.limits.drain_ms);
-        let idle = async {
-            loop {
-                let ended = self.shared.turn_ended.notified();
-                if self.shared.running.load(Ordering::SeqCst) == 0 {
-                    break;
+    pub fn drain(&self) -> Future<'_, ()> {
+        Box::pin(async move {
+            self.begin_drain();
+            let deadline = tokio::time::Instant::now() + Duration::from_millis(self.shared.limits.drain_ms);
+            let idle = async {
+                loop {
+                    let ended = self.shared.turn_ended.notified();
+                    if self.shared.running.load(Ordering::SeqCst) == 0 {
+                        break;
+                    }
+                    ended.await;
                 }
-                ended.await;
+            };
+            if tokio::time::timeout_at(deadline, idle).await.is_err() {
+                tracing::warn!(turns = self.shared.running.load(Ordering::SeqCst), "stopping with turns at work");
             }
-        };
-        if tokio::time::timeout_at(deadline, idle).await.is_err() {
-            tracing::warn!(turns = self.shared.running.load(Ordering::SeqCst), "stopping with turns at work");
-        }
-        self.shared.stopped.cancel();
-        self.shared.outbox.close(&self.shared, deadline).await;
-        self.shared.store.close().await;
+            self.shared.stopped.cancel();
+            self.shared.outbox.close(&self.shared, deadline).await;
+            self.shared.store.close().await;
+        })
     }
 
     /// Removes a task permanently; a running turn is cancelled first. A product's task that has not ended is refused.
-    pub async fn purge(&self, task: TaskId) -> Result<bool, Fault> {
-        if let Some(live) = self.shared.lives.find(task) {
-            live.stop_turn();
-        }
-        self.end_for_removal(task).await?;
-        let removed = self.shared.store.remove(task).await.map_err(troubled)?;
-        self.shared.removed.fetch_add(u64::from(removed), Ordering::Relaxed);
-        self.shared.lives.vanish(task);
-        self.shared.outbox.forget_task(task);
-        self.shared.setbacks.forget(task);
-        Ok(removed)
+    pub fn purge(&self, task: TaskId) -> Future<'_, Result<bool, Fault>> {
+        Box::pin(async move {
+            if let Some(live) = self.shared.lives.find(task) {
+                live.stop_turn();
+            }
+            self.end_for_removal(task).await?;
+            let removed = self.shared.store.remove(task).await.map_err(troubled)?;
+            self.shared.removed.fetch_add(u64::from(removed), Ordering::Relaxed);
+            self.shared.lives.vanish(task);
+            self.shared.outbox.forget_task(task);
+            self.shared.setbacks.forget(task);
+            Ok(removed)
+        })
     }
 }
 

@@ -583,7 +583,7 @@ impl Drop for Live {
 
 impl Inner {
     fn new(task: Arc<Task>, share: Option<MemoryShare>) -> Inner {
-        let fold_bytes = memory::weight(&task);
+        let fold_bytes = task.weight();
         let (waiting, current, tail) = (Vec::new(), Vec::new(), VecDeque::new());
         Inner { task, waiting, current, tail, tail_bytes: 0, fold_bytes, share }
     }

@@ -17,14 +17,6 @@ const SHORT: usize = 64 << 10;
 /// When a caller may retry.
 const RETRY_AFTER_S: u32 = 2;
 
-/// The memory of a fold.
-pub(crate) fn weight(task: &Task) -> usize {
-    let messages = task.history.iter().chain(&task.status.message);
-    let said = messages.flat_map(|message| &message.parts);
-    let made = task.artifacts.iter().flat_map(|artifact| &artifact.parts);
-    said.chain(made).map(model::Part::weight).sum()
-}
-
 /// The memory that the fold frees when it applies this body: a replaced artifact.
 pub(crate) fn replaced(task: &Task, body: &Body) -> usize {
     let Body::Artifact(chunk) = body else { return 0 };

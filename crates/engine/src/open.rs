@@ -47,33 +47,47 @@ pub(crate) enum OpenProgress {
 }
 
 impl Engine {
-    pub async fn send(&self, place: &CallScope, send: Send) -> Result<SendAnswer, Fault> {
-        let wait = send.wait;
-        match self.begin(place, send).await? {
-            OpenProgress::Over { task, .. } => answer(&task),
-            OpenProgress::Going { live, .. } => self.answer_from(live, wait).await,
-            OpenProgress::Repeat { task, .. } => {
-                let live = self.shared.live(task).await?.ok_or_else(|| Fault::task_not_found(task))?;
-                self.answer_from(live, wait).await
+    pub fn send<'a>(&'a self, place: &'a CallScope, send: Send) -> model::ports::Future<'a, Result<SendAnswer, Fault>> {
+        Box::pin(async move {
+            let wait = send.wait;
+            match self.begin(place, send).await? {
+                OpenProgress::Over { task, .. } => answer(&task),
+                OpenProgress::Going { live, .. } => self.answer_from(live, wait).await,
+                OpenProgress::Repeat { task, .. } => {
+                    let live = self.shared.live(task).await?.ok_or_else(|| Fault::task_not_found(task))?;
+                    self.answer_from(live, wait).await
+                }
+                OpenProgress::Taken => Err(alias_lost()),
             }
-            OpenProgress::Taken => Err(alias_lost()),
-        }
+        })
     }
 
     /// Sends, and subscribes to the task.
-    pub async fn stream(&self, place: &CallScope, send: Send) -> Result<Subscription, Fault> {
-        self.stream_until(place, send, Until::Question).await
+    pub fn stream<'a>(
+        &'a self,
+        place: &'a CallScope,
+        send: Send,
+    ) -> model::ports::Future<'a, Result<Subscription, Fault>> {
+        Box::pin(async move { self.stream_until(place, send, Until::Question).await })
     }
 
     /// Resumes the stream of an earlier [`Engine::stream`] after an event. Sends nothing: it reads the task, if it is
     /// visible in this scope.
-    pub async fn resume_stream(&self, place: &CallScope, from: EventId) -> Result<Subscription, Fault> {
-        self.resume(place, from, None, Until::Question).await
+    pub fn resume_stream<'a>(
+        &'a self,
+        place: &'a CallScope,
+        from: EventId,
+    ) -> model::ports::Future<'a, Result<Subscription, Fault>> {
+        Box::pin(async move { self.resume(place, from, None, Until::Question).await })
     }
 
     /// Sends, and subscribes until the task has settled, across interruptions.
-    pub async fn stream_to_end(&self, place: &CallScope, send: Send) -> Result<Subscription, Fault> {
-        self.stream_until(place, send, Until::Settled).await
+    pub fn stream_to_end<'a>(
+        &'a self,
+        place: &'a CallScope,
+        send: Send,
+    ) -> model::ports::Future<'a, Result<Subscription, Fault>> {
+        Box::pin(async move { self.stream_until(place, send, Until::Settled).await })
     }
 
     async fn stream_until(&self, place: &CallScope, send: Send, until: Until) -> Result<Subscription, Fault> {

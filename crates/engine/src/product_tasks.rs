@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
+use model::ports::Future;
 use model::ports::store::{BlobWrite, Commit, Conflict, Guard, Outcome, Timer, TimerChange, TimerKind};
 use model::ports::task_driver::TaskDriver;
 use model::{
@@ -208,107 +209,114 @@ impl Engine {
     }
 
     /// Opens a task without turns.
-    pub async fn open_product(
-        &self,
-        place: &CallScope,
+    pub fn open_product<'a>(
+        &'a self,
+        place: &'a CallScope,
         birth: NewTask,
         along: SideWrites,
-    ) -> Result<Arc<Task>, CommitError> {
-        self.shared.refuse_if_draining()?;
-        let fresh_context = birth.context.is_none();
-        let opened = Opened {
-            id: birth.id,
-            context: birth.context.unwrap_or_else(|| ContextId(clock::text_id())),
-            agent: place.agent.clone(),
-            tenant: place.caller.tenant.clone(),
-            owner: place.caller.name.clone(),
-            parties: place.parties.clone(),
-            views: place.views.clone(),
-            dialect: place.dialect.clone(),
-            alias: None,
-            follows: None,
-            undecided: false,
-        };
-        let mut bodies = Vec::new();
-        if let Some(message) = birth.message {
-            depth::check_message(&message, self.shared.limits.data_depth)?;
-            let message = Arc::new(message);
-            let (accepted_output, extensions) = (Vec::new(), Vec::new());
-            let inbound = Inbound { message, metadata: None, accepted_output, extensions, trace: None, payer: None };
-            bodies.push(Body::Message(Arc::new(inbound)));
-        }
-        bodies.extend(birth.to.bodies(&[], self.shared.limits.data_depth));
-        let stamp = Stamp { now: self.shared.clock.now(), epoch: None };
-        let batch = EventBatch::opening(opened, fresh_context, bodies, stamp, &self.shared.limits);
-        let (mut batch, task) = batch.map_err(Fault::internal)?;
-        along.add_to(task.id, &mut batch.commit);
-        let shared = self.shared.clone();
-        let timers = batch.commit.timers.clone();
-        let outcome = Shared::detached(async move {
-            let outcome = commit_new(&shared, task.id, batch.commit).await?;
-            let task = Arc::new(task);
-            if outcome == Outcome::Done {
-                shared.alarm.set(&timers);
-                shared.count(&batch.events);
-                if !shared.store.is_shared() {
-                    let live = shared.lives.entry(task.id);
-                    live.opened(task.clone(), batch.events, &shared.limits).await;
-                    shared.products.keep(&shared, &live, task.core.is_settled());
-                }
+    ) -> Future<'a, Result<Arc<Task>, CommitError>> {
+        Box::pin(async move {
+            self.shared.refuse_if_draining()?;
+            let fresh_context = birth.context.is_none();
+            let opened = Opened {
+                id: birth.id,
+                context: birth.context.unwrap_or_else(|| ContextId(clock::text_id())),
+                agent: place.agent.clone(),
+                tenant: place.caller.tenant.clone(),
+                owner: place.caller.name.clone(),
+                parties: place.parties.clone(),
+                views: place.views.clone(),
+                dialect: place.dialect.clone(),
+                alias: None,
+                follows: None,
+                undecided: false,
+            };
+            let mut bodies = Vec::new();
+            if let Some(message) = birth.message {
+                depth::check_message(&message, self.shared.limits.data_depth)?;
+                let message = Arc::new(message);
+                let (accepted_output, extensions) = (Vec::new(), Vec::new());
+                let inbound =
+                    Inbound { message, metadata: None, accepted_output, extensions, trace: None, payer: None };
+                bodies.push(Body::Message(Arc::new(inbound)));
             }
-            Ok((outcome, task))
-        });
-        match outcome.await? {
-            (Outcome::Done, task) => Ok(task),
-            (Outcome::Conflict(met), _) => Err(CommitError::Met(met)),
-            (Outcome::Refused(trouble) | Outcome::Unknown(trouble), _) => Err(troubled(trouble).into()),
-        }
+            bodies.extend(birth.to.bodies(&[], self.shared.limits.data_depth));
+            let stamp = Stamp { now: self.shared.clock.now(), epoch: None };
+            let batch = EventBatch::opening(opened, fresh_context, bodies, stamp, &self.shared.limits);
+            let (mut batch, task) = batch.map_err(Fault::internal)?;
+            along.add_to(task.id, &mut batch.commit);
+            let shared = self.shared.clone();
+            let timers = batch.commit.timers.clone();
+            let outcome = Shared::detached(async move {
+                let outcome = commit_new(&shared, task.id, batch.commit).await?;
+                let task = Arc::new(task);
+                if outcome == Outcome::Done {
+                    shared.alarm.set(&timers);
+                    shared.count(&batch.events);
+                    if !shared.store.is_shared() {
+                        let live = shared.lives.entry(task.id);
+                        live.opened(task.clone(), batch.events, &shared.limits).await;
+                        shared.products.keep(&shared, &live, task.core.is_settled());
+                    }
+                }
+                Ok((outcome, task))
+            });
+            match outcome.await? {
+                (Outcome::Done, task) => Ok(task),
+                (Outcome::Conflict(met), _) => Err(CommitError::Met(met)),
+                (Outcome::Refused(trouble) | Outcome::Unknown(trouble), _) => Err(troubled(trouble).into()),
+            }
+        })
     }
 
     /// Changes a product's task. A settled task (`Kind::TaskSettled`) or a missing one is refused.
-    pub async fn move_product(
-        &self,
+    pub fn move_product<'a>(
+        &'a self,
         task: TaskId,
         to: TaskChange,
         along: SideWrites,
-    ) -> Result<Arc<Task>, CommitError> {
-        let shared = self.shared.clone();
-        let moved = tokio::spawn(async move {
-            // A stale fold is fine: an append that meets a longer log reads on.
-            let live = match shared.lives.find(task) {
-                Some(live) => Some(live),
-                None => shared.live(task).await.map_err(AppendError::Fault)?,
-            };
-            let live = live.ok_or_else(|| AppendError::Fault(Fault::task_not_found(task)))?;
-            let appended = live.append(&shared, |now| {
-                if now.core.is_settled() {
-                    return Err(Fault::new(Kind::TaskSettled, "the task has settled and changes no more"));
+    ) -> Future<'a, Result<Arc<Task>, CommitError>> {
+        Box::pin(async move {
+            let shared = self.shared.clone();
+            let moved = tokio::spawn(async move {
+                // A stale fold is fine: an append that meets a longer log reads on.
+                let live = match shared.lives.find(task) {
+                    Some(live) => Some(live),
+                    None => shared.live(task).await.map_err(AppendError::Fault)?,
+                };
+                let live = live.ok_or_else(|| AppendError::Fault(Fault::task_not_found(task)))?;
+                let appended = live.append(&shared, |now| {
+                    if now.core.is_settled() {
+                        return Err(Fault::new(Kind::TaskSettled, "the task has settled and changes no more"));
+                    }
+                    let mut draft = AppendDraft::outside(to.bodies(&now.artifacts, shared.limits.data_depth));
+                    draft.along = Some(along.clone());
+                    Ok(draft)
+                });
+                let moved = appended.await;
+                if let Ok(task) = &moved {
+                    shared.products.keep(&shared, &live, task.core.is_settled());
                 }
-                let mut draft = AppendDraft::outside(to.bodies(&now.artifacts, shared.limits.data_depth));
-                draft.along = Some(along.clone());
-                Ok(draft)
+                moved
             });
-            let moved = appended.await;
-            if let Ok(task) = &moved {
-                shared.products.keep(&shared, &live, task.core.is_settled());
+            match moved.await {
+                Ok(Ok(task)) => Ok(task),
+                Ok(Err(AppendError::Met(met))) => Err(CommitError::Met(met)),
+                Ok(Err(failed)) => Err(CommitError::Fault(failed.into())),
+                Err(error) => Err(CommitError::Fault(Fault::internal(error))),
             }
-            moved
-        });
-        match moved.await {
-            Ok(Ok(task)) => Ok(task),
-            Ok(Err(AppendError::Met(met))) => Err(CommitError::Met(met)),
-            Ok(Err(failed)) => Err(CommitError::Fault(failed.into())),
-            Err(error) => Err(CommitError::Fault(Fault::internal(error))),
-        }
+        })
     }
 
     /// Commits changes of records, unless one of the records has changed: then nothing happens, and the answer is false.
-    pub async fn keep_unchanged(&self, records: Vec<RecordChange>) -> Result<bool, Fault> {
-        match self.keep(SideWrites { records, ..SideWrites::default() }).await {
-            Ok(()) => Ok(true),
-            Err(CommitError::Met(Conflict::Record(..))) => Ok(false),
-            Err(unmoved) => Err(unmoved.into()),
-        }
+    pub fn keep_unchanged(&self, records: Vec<RecordChange>) -> Future<'_, Result<bool, Fault>> {
+        Box::pin(async move {
+            match self.keep(SideWrites { records, ..SideWrites::default() }).await {
+                Ok(()) => Ok(true),
+                Err(CommitError::Met(Conflict::Record(..))) => Ok(false),
+                Err(unmoved) => Err(unmoved.into()),
+            }
+        })
     }
 
     /// Idempotency keys of products that were used before this time have expired.
@@ -319,51 +327,57 @@ impl Engine {
 
     /// Commits a product's writes without a task. An unknown outcome is looked up by the first record, so the caller
     /// must put first a record whose body no other commit would write.
-    pub async fn keep(&self, along: SideWrites) -> Result<(), CommitError> {
-        let first = along.records.first().cloned();
-        let SideWrites { guards, records, entries, texts, blobs, deadline: _ } = along;
-        let commit = Commit { guards, records, entries, texts, blobs, ..Commit::default() };
-        let shared = self.shared.clone();
-        let outcome = Shared::detached(async move { Ok(keep(&shared, commit, first).await) }).await?;
-        match outcome? {
-            Outcome::Done => Ok(()),
-            Outcome::Conflict(met) => Err(CommitError::Met(met)),
-            Outcome::Refused(trouble) | Outcome::Unknown(trouble) => Err(troubled(trouble).into()),
-        }
+    pub fn keep(&self, along: SideWrites) -> Future<'_, Result<(), CommitError>> {
+        Box::pin(async move {
+            let first = along.records.first().cloned();
+            let SideWrites { guards, records, entries, texts, blobs, deadline: _ } = along;
+            let commit = Commit { guards, records, entries, texts, blobs, ..Commit::default() };
+            let shared = self.shared.clone();
+            let outcome = Shared::detached(async move { Ok(keep(&shared, commit, first).await) }).await?;
+            match outcome? {
+                Outcome::Done => Ok(()),
+                Outcome::Conflict(met) => Err(CommitError::Met(met)),
+                Outcome::Refused(trouble) | Outcome::Unknown(trouble) => Err(troubled(trouble).into()),
+            }
+        })
     }
 
     /// Sets the time at which the product is called for the task; `None` clears it.
-    pub async fn set_deadline(&self, task: TaskId, due: Option<Time>) -> Result<(), Fault> {
-        self.set_deadline_while(task, due, Vec::new()).await.map(drop)
+    pub fn set_deadline(&self, task: TaskId, due: Option<Time>) -> Future<'_, Result<(), Fault>> {
+        Box::pin(async move { self.set_deadline_while(task, due, Vec::new()).await.map(drop) })
     }
 
     /// Sets the deadline if the given records are still at the versions read. Returns whether they were; if not, the
     /// commit that changed them has set the deadline, which stays.
-    pub async fn set_deadline_while(
-        &self,
+    pub fn set_deadline_while<'a>(
+        &'a self,
         task: TaskId,
         due: Option<Time>,
         rests_on: Vec<RecordChange>,
-    ) -> Result<bool, Fault> {
-        let mut commit = Commit::default();
-        SideWrites { deadline: Some(due), records: rests_on, ..SideWrites::default() }.add_to(task, &mut commit);
-        let timers = commit.timers.clone();
-        match self.shared.store.commit(commit).await {
-            Outcome::Done => {
-                self.shared.alarm.set(&timers);
-                Ok(true)
+    ) -> Future<'a, Result<bool, Fault>> {
+        Box::pin(async move {
+            let mut commit = Commit::default();
+            SideWrites { deadline: Some(due), records: rests_on, ..SideWrites::default() }.add_to(task, &mut commit);
+            let timers = commit.timers.clone();
+            match self.shared.store.commit(commit).await {
+                Outcome::Done => {
+                    self.shared.alarm.set(&timers);
+                    Ok(true)
+                }
+                Outcome::Conflict(_) => Ok(false),
+                Outcome::Refused(trouble) | Outcome::Unknown(trouble) => Err(troubled(trouble)),
             }
-            Outcome::Conflict(_) => Ok(false),
-            Outcome::Refused(trouble) | Outcome::Unknown(trouble) => Err(troubled(trouble)),
-        }
+        })
     }
 
     /// A product's task at every change of its status, without a visibility check: the product has made it. `None` if
     /// the task does not exist or no longer exists.
-    pub async fn follow_product(&self, task: TaskId) -> Result<Option<States>, Fault> {
-        let Some(live) = self.shared.live(task).await? else { return Ok(None) };
-        let at = live.snapshot()?;
-        Ok(Some(Subscription::new(self.shared.clone(), live, at, Until::Settled).into_states()))
+    pub fn follow_product(&self, task: TaskId) -> Future<'_, Result<Option<States>, Fault>> {
+        Box::pin(async move {
+            let Some(live) = self.shared.live(task).await? else { return Ok(None) };
+            let at = live.snapshot()?;
+            Ok(Some(Subscription::new(self.shared.clone(), live, at, Until::Settled).into_states()))
+        })
     }
 }
 

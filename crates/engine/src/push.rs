@@ -8,6 +8,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
+use model::ports::Future;
 use model::ports::store::{Commit, Outcome};
 use model::ports::webhook::WebhookSender;
 use model::{
@@ -47,35 +48,37 @@ impl Engine {
         self.shared.courier.as_ref()
     }
 
-    pub async fn push(&self, place: &CallScope, call: PushCall) -> Result<PushAnswer, Fault> {
-        let courier = self.shared.courier.clone().ok_or_else(unsupported)?;
-        match call {
-            PushCall::Create(config) => self.set_push(place, config).await,
-            PushCall::Get { task, id } => {
-                let (found, _) = self.push_task(place, &task).await?;
-                let rows = self.shared.store.push(found).await.map_err(troubled)?;
-                // In dialects without config ids a task has one config, the newest.
-                let row = if id.is_empty() { rows.last() } else { rows.iter().find(|row| *row.id == *id) };
-                let row = row.ok_or_else(|| missing(&task))?;
-                Ok(PushAnswer::Config(shown(&*courier, row, &task)?))
-            }
-            PushCall::List { task, page_size, page_token } => {
-                let (found, _) = self.push_task(place, &task).await?;
-                let rows = self.shared.store.push(found).await.map_err(troubled)?;
-                let (page, next_page_token) = page(found, rows, page_size, page_token.as_deref(), self.limits())?;
-                let configs = page.iter().map(|row| shown(&*courier, row, &task)).collect::<Result<_, Fault>>()?;
-                Ok(PushAnswer::List { configs, next_page_token })
-            }
-            PushCall::Delete { task, id } => {
-                if id.is_empty() {
-                    return Err(Fault::params("id", "the id of the config is missing"));
+    pub fn push<'a>(&'a self, place: &'a CallScope, call: PushCall) -> Future<'a, Result<PushAnswer, Fault>> {
+        Box::pin(async move {
+            let courier = self.shared.courier.clone().ok_or_else(unsupported)?;
+            match call {
+                PushCall::Create(config) => self.set_push(place, config).await,
+                PushCall::Get { task, id } => {
+                    let (found, _) = self.push_task(place, &task).await?;
+                    let rows = self.shared.store.push(found).await.map_err(troubled)?;
+                    // In dialects without config ids a task has one config, the newest.
+                    let row = if id.is_empty() { rows.last() } else { rows.iter().find(|row| *row.id == *id) };
+                    let row = row.ok_or_else(|| missing(&task))?;
+                    Ok(PushAnswer::Config(shown(&*courier, row, &task)?))
                 }
-                let (found, _) = self.push_task(place, &task).await?;
-                let shared = self.shared.clone();
-                Shared::detached(async move { remove(&shared, found, id.into()).await }).await?;
-                Ok(PushAnswer::Deleted(task))
+                PushCall::List { task, page_size, page_token } => {
+                    let (found, _) = self.push_task(place, &task).await?;
+                    let rows = self.shared.store.push(found).await.map_err(troubled)?;
+                    let (page, next_page_token) = page(found, rows, page_size, page_token.as_deref(), self.limits())?;
+                    let configs = page.iter().map(|row| shown(&*courier, row, &task)).collect::<Result<_, Fault>>()?;
+                    Ok(PushAnswer::List { configs, next_page_token })
+                }
+                PushCall::Delete { task, id } => {
+                    if id.is_empty() {
+                        return Err(Fault::params("id", "the id of the config is missing"));
+                    }
+                    let (found, _) = self.push_task(place, &task).await?;
+                    let shared = self.shared.clone();
+                    Shared::detached(async move { remove(&shared, found, id.into()).await }).await?;
+                    Ok(PushAnswer::Deleted(task))
+                }
             }
-        }
+        })
     }
 
     /// The task of a push call, and the alias that named it.

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use model::ports::Future;
 use model::ports::store::{Cursor, ListQuery};
 use model::{Body, CallScope, Event, Fault, List, Seq, Task, TaskId, Time};
 use sha2::{Digest, Sha256};
@@ -35,9 +36,16 @@ impl Engine {
     }
 
     /// The task with the history of its whole context, for dialects with sessions.
-    pub async fn get_with_session(&self, place: &CallScope, id: &str, answers: Answers) -> Result<Arc<Task>, Fault> {
-        let (task, _) = self.find(place, id).await?;
-        self.with_session(place, task, answers).await
+    pub fn get_with_session<'a>(
+        &'a self,
+        place: &'a CallScope,
+        id: &'a str,
+        answers: Answers,
+    ) -> Future<'a, Result<Arc<Task>, Fault>> {
+        Box::pin(async move {
+            let (task, _) = self.find(place, id).await?;
+            self.with_session(place, task, answers).await
+        })
     }
 
     /// The task's id, if the caller used it and not an alias.
@@ -64,12 +72,14 @@ impl Engine {
     }
 
     /// The current task, without a visibility check. For operators, and for callers that check visibility themselves.
-    pub async fn task(&self, id: TaskId) -> Result<Option<Arc<Task>>, Fault> {
-        if let Some(live) = self.shared.lives.find(id) {
-            live.refresh(&self.shared).await?;
-            return Ok(live.task());
-        }
-        Ok(self.fold(id, true, None).await?.map(|(task, _)| Arc::new(task)))
+    pub fn task(&self, id: TaskId) -> Future<'_, Result<Option<Arc<Task>>, Fault>> {
+        Box::pin(async move {
+            if let Some(live) = self.shared.lives.find(id) {
+                live.refresh(&self.shared).await?;
+                return Ok(live.task());
+            }
+            Ok(self.fold(id, true, None).await?.map(|(task, _)| Arc::new(task)))
+        })
     }
 
     /// Folds a log in pieces, so that a long log does not block other work, and returns the weight of the result.
@@ -120,51 +130,53 @@ impl Engine {
         Ok(fold.map(|task| (task, weight)))
     }
 
-    pub async fn list(&self, place: &CallScope, list: &List) -> Result<TaskListing, Fault> {
-        let limits = &self.shared.limits;
-        let page_size = list.page_size.unwrap_or(limits.page_size_default);
-        if page_size == 0 || page_size > limits.page_size {
-            return Err(Fault::params("pageSize", format!("pageSize must be between 1 and {}", limits.page_size)));
-        }
-        let filter = fingerprint(place, list);
-        let token = match list.page_token.as_deref() {
-            None | Some("") => None,
-            Some(text) => Some(Token::decode(text, filter)?),
-        };
-        // A caller without readable lists finds nothing.
-        if place.reads.is_empty() {
-            return Ok(TaskListing { tasks: Vec::new(), next_page_token: String::new(), page_size, total: 0 });
-        }
-        let query = ListQuery {
-            views: place.reads.clone(),
-            context: list.context.clone(),
-            state: list.state,
-            since: list.since,
-            after: token.map(|t| t.cursor),
-            limit: page_size,
-            count: token.is_none(),
-        };
-        let page = self.shared.store.list(query).await.map_err(troubled)?;
-        let total = page.total.or(token.map(|t| t.total)).unwrap_or_default();
-        let mut tasks = Vec::with_capacity(page.tasks.len());
-        let (mut bytes, mut last, mut cut) = (0, None, false);
-        for (id, cursor) in &page.tasks {
-            // A task purged between the two reads is left out.
-            if let Some((task, weight)) = self.fold(*id, list.artifacts, None).await? {
-                if !tasks.is_empty() && bytes + weight > limits.page_bytes {
-                    cut = true;
-                    break;
-                }
-                bytes += weight;
-                tasks.push(Arc::new(task));
+    pub fn list<'a>(&'a self, place: &'a CallScope, list: &'a List) -> Future<'a, Result<TaskListing, Fault>> {
+        Box::pin(async move {
+            let limits = &self.shared.limits;
+            let page_size = list.page_size.unwrap_or(limits.page_size_default);
+            if page_size == 0 || page_size > limits.page_size {
+                return Err(Fault::params("pageSize", format!("pageSize must be between 1 and {}", limits.page_size)));
             }
-            last = Some(*cursor);
-        }
-        let next_page_token = match last {
-            Some(cursor) if page.more || cut => Token { cursor, total }.encode(filter),
-            Some(_) | None => String::new(),
-        };
-        Ok(TaskListing { tasks, next_page_token, page_size, total })
+            let filter = fingerprint(place, list);
+            let token = match list.page_token.as_deref() {
+                None | Some("") => None,
+                Some(text) => Some(Token::decode(text, filter)?),
+            };
+            // A caller without readable lists finds nothing.
+            if place.reads.is_empty() {
+                return Ok(TaskListing { tasks: Vec::new(), next_page_token: String::new(), page_size, total: 0 });
+            }
+            let query = ListQuery {
+                views: place.reads.clone(),
+                context: list.context.clone(),
+                state: list.state,
+                since: list.since,
+                after: token.map(|t| t.cursor),
+                limit: page_size,
+                count: token.is_none(),
+            };
+            let page = self.shared.store.list(query).await.map_err(troubled)?;
+            let total = page.total.or(token.map(|t| t.total)).unwrap_or_default();
+            let mut tasks = Vec::with_capacity(page.tasks.len());
+            let (mut bytes, mut last, mut cut) = (0, None, false);
+            for (id, cursor) in &page.tasks {
+                // A task purged between the two reads is left out.
+                if let Some((task, weight)) = self.fold(*id, list.artifacts, None).await? {
+                    if !tasks.is_empty() && bytes + weight > limits.page_bytes {
+                        cut = true;
+                        break;
+                    }
+                    bytes += weight;
+                    tasks.push(Arc::new(task));
+                }
+                last = Some(*cursor);
+            }
+            let next_page_token = match last {
+                Some(cursor) if page.more || cut => Token { cursor, total }.encode(filter),
+                Some(_) | None => String::new(),
+            };
+            Ok(TaskListing { tasks, next_page_token, page_size, total })
+        })
     }
 }
 

@@ -151,7 +151,7 @@ pub(crate) enum TakenUp {
 pub(crate) async fn take_up(shared: &Arc<Shared>, orphan: Orphan, holder: Holder) -> TakenUp {
     let task = orphan.0;
     let work = async {
-        if !is_served(shared, task).await? {
+        if !may_recover(shared, task).await? {
             return Ok(None);
         }
         let Some(live) = shared.live(orphan.0).await? else { return Ok(None) };
@@ -184,16 +184,16 @@ pub(crate) async fn take_up(shared: &Arc<Shared>, orphan: Orphan, holder: Holder
 }
 
 /// Whether this process may recover the turn. In a shared store, a turn of an agent that is not served here is left to
-/// the replicas that serve it, or will: a rollout reaches some replicas before others. The turn's timeout ends it in
-/// any case.
-async fn is_served(shared: &Shared, task: TaskId) -> Result<bool, Fault> {
-    if !shared.store.is_shared() {
+/// the replicas that serve it, or will: a rollout reaches some replicas before others; the turn's timeout ends it in
+/// any case. Without a shared store it is left to a later process if this one keeps such turns.
+async fn may_recover(shared: &Shared, task: TaskId) -> Result<bool, Fault> {
+    if !shared.store.is_shared() && !shared.keeps_unserved_turns {
         return Ok(true);
     }
     let Some(head) = shared.store.head(task).await.map_err(troubled)? else { return Ok(false) };
     let served = shared.agents.load().contains_key(&head.agent);
     if !served {
-        tracing::debug!(%task, agent = %head.agent, "a turn waits for a replica that serves its agent");
+        tracing::debug!(%task, agent = %head.agent, "a turn waits for a process that serves its agent");
     }
     Ok(served)
 }

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use model::content::Reply;
+use model::ports::Future;
 use model::{
     Body, CallScope, ContextId, Event, EventId, Fault, Kind, MemoryShare, Seq, Shape, State, Subscribe, Task, TaskId,
 };
@@ -60,6 +61,8 @@ pub struct Subscription {
     share: Option<MemoryShare>,
     until: Until,
     ended: bool,
+    /// The engine stopped before the stream had ended.
+    is_cut: bool,
     stopped: CancellationToken,
 }
 
@@ -90,6 +93,7 @@ impl Subscription {
             share: None,
             until,
             ended: false,
+            is_cut: false,
             stopped,
         }
     }
@@ -109,6 +113,7 @@ impl Subscription {
             share: None,
             until: Until::Question,
             ended: false,
+            is_cut: false,
             stopped,
         })
     }
@@ -200,9 +205,17 @@ impl Subscription {
             }
             tokio::select! {
                 changed = seq.changed() => if changed.is_err() { return Ok(false) },
-                () = self.stopped.cancelled() => return Ok(false),
+                () = self.stopped.cancelled() => {
+                    self.is_cut = true;
+                    return Ok(false);
+                }
             }
         }
+    }
+
+    /// Whether the stream ended because the server stops, and not because its task rests.
+    pub fn is_cut(&self) -> bool {
+        self.is_cut
     }
 
     /// The task before the first event.
@@ -299,23 +312,25 @@ impl States {
 }
 
 impl Engine {
-    pub async fn subscribe(
-        &self,
-        place: &CallScope,
-        call: &Subscribe,
+    pub fn subscribe<'a>(
+        &'a self,
+        place: &'a CallScope,
+        call: &'a Subscribe,
         resume: Option<EventId>,
-    ) -> Result<Subscription, Fault> {
-        let id = self.shared.named(place, &call.task).await?.task;
-        if let Some(resume) = resume {
-            return self.resume(place, resume, Some(id), Until::Settled).await;
-        }
-        let found = self.shared.visible_live(place, id, LookupKind::Task).await?;
-        let (live, task) = found.ok_or_else(|| Fault::task_not_found(id))?;
-        if task.core.is_settled() {
-            let message = "the task has settled; get it instead, or resume with Last-Event-ID";
-            return Err(Fault::new(Kind::TaskSettled, message).fact("taskId", id.to_string()));
-        }
-        Ok(Subscription::new(self.shared.clone(), live, task, Until::Settled))
+    ) -> Future<'a, Result<Subscription, Fault>> {
+        Box::pin(async move {
+            let id = self.shared.named(place, &call.task).await?.task;
+            if let Some(resume) = resume {
+                return self.resume(place, resume, Some(id), Until::Settled).await;
+            }
+            let found = self.shared.visible_live(place, id, LookupKind::Task).await?;
+            let (live, task) = found.ok_or_else(|| Fault::task_not_found(id))?;
+            if task.core.is_settled() {
+                let message = "the task has settled; get it instead, or resume with Last-Event-ID";
+                return Err(Fault::new(Kind::TaskSettled, message).fact("taskId", id.to_string()));
+            }
+            Ok(Subscription::new(self.shared.clone(), live, task, Until::Settled))
+        })
     }
 
     /// The task as of an event that the caller has seen, then all later events. A settled task replays and closes.

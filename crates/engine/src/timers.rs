@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use model::ports::agent::AgentMessage;
 use model::ports::store::{Commit, Outcome, Timer, TimerChange, TimerKind};
-use model::{Fault, State, Time};
+use model::{Fault, State, Task, Time};
 use tokio::sync::Notify;
 
 use crate::live::AppendDraft;
@@ -15,6 +15,8 @@ use crate::{Shared, outbox, pending, product_tasks, troubled};
 
 /// Delay before a fired timer is checked again if its turn does not end at once.
 const AGAIN_MS: u64 = 5_000;
+/// The same for the turn of an agent that this process does not serve.
+const UNSERVED_AGAIN_MS: u64 = 60_000;
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 const SWEEP: usize = 500;
 
@@ -108,11 +110,17 @@ async fn put_off(shared: &Arc<Shared>, timer: Timer, fault: &Fault) -> Result<()
 
 async fn end_turn(shared: &Arc<Shared>, timer: Timer) -> Result<(), Fault> {
     let live = shared.live(timer.task).await?;
-    let turn = live.as_ref().and_then(|live| live.task()).and_then(|task| task.core.turn);
+    let task = live.as_ref().and_then(|live| live.task());
+    let is_kept = |task: &Task| shared.keeps_unserved_turns && !shared.agents.load().contains_key(&task.agent);
+    let is_kept = task.as_deref().is_some_and(is_kept);
+    let turn = task.and_then(|task| task.core.turn);
     let due = turn.map(|turn| turn.started_at.plus_ms(shared.limits.turn_timeout_ms));
     let to = match (live, due) {
         // The timer was an earlier turn's; this turn has time left.
         (Some(_), Some(due)) if due > shared.clock.now() => Some(due),
+        (Some(live), Some(_)) if is_kept && live.turn().is_none() => {
+            Some(shared.clock.now().plus_ms(UNSERVED_AGAIN_MS))
+        }
         (Some(live), Some(_)) => {
             match live.turn() {
                 Some(turn) => turn.timed_out.notify_one(),

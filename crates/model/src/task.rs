@@ -282,6 +282,14 @@ pub struct TaskBilling {
 }
 
 impl Task {
+    /// The memory of the task's messages and artifacts, in bytes.
+    pub fn weight(&self) -> usize {
+        let messages = self.history.iter().chain(&self.status.message);
+        let said = messages.flat_map(|message| &message.parts);
+        let made = self.artifacts.iter().flat_map(|artifact| &artifact.parts);
+        said.chain(made).map(crate::content::Part::weight).sum()
+    }
+
     /// Begins a fold with a log's first event.
     pub fn open(event: &Event) -> Result<Task, TransitionError> {
         let Body::Opened(opened) = &event.body else {

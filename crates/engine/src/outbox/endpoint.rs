@@ -1,4 +1,5 @@
-//! An endpoint: its queue of ready configs, its deliveries in flight, and the breaker that pauses it while it fails.
+//! An endpoint: its queue of ready configs, its deliveries in flight, and the breaker that pauses it while it fails. The
+//! breaker counts every delivery to the endpoint: those of configs, and those of products.
 
 use std::collections::VecDeque;
 
@@ -14,6 +15,8 @@ pub(super) struct Endpoint {
     /// Configs with pending events, in order of arrival.
     pub(super) ready: VecDeque<RouteNo>,
     pub(super) running: usize,
+    /// Deliveries of products in flight.
+    pub(super) guests: usize,
     /// Whether the endpoint is queued in the ring.
     pub(super) in_ring: bool,
     pub(super) breaker: Breaker,
@@ -22,16 +25,20 @@ pub(super) struct Endpoint {
 }
 
 impl Endpoint {
-    /// Whether it can be dropped without losing state.
-    pub(super) fn is_idle(&self) -> bool {
-        self.routes == 0 && self.running == 0 && self.breaker.open_until().is_none()
+    /// Whether it is in use now. Where it is not, only its breaker can be worth keeping.
+    pub(super) fn is_used(&self) -> bool {
+        self.routes > 0 || self.running > 0 || self.guests > 0
     }
 }
+
+/// How long the failures of an endpoint without configs are remembered after the last one.
+const FORGET_MS: u64 = 600_000;
 
 /// Opens after consecutive failures for a while; then one probe delivery finds out whether the endpoint is back.
 #[derive(Default)]
 pub(super) struct Breaker {
     failures: u32,
+    failed_at: Time,
     /// How long it was open last.
     span_ms: u64,
     state: State,
@@ -97,6 +104,13 @@ impl Breaker {
         self.state == State::Closed
     }
 
+    /// The time at which an endpoint without configs can be dropped without losing state; none if that is now.
+    pub(super) fn forgotten_at(&self) -> Option<Time> {
+        let kept = self.failures > 0 || !self.is_closed();
+        let remembered = self.failed_at.plus_ms(FORGET_MS);
+        kept.then(|| self.open_until().map_or(remembered, |until| until.max(remembered)))
+    }
+
     /// The open time is over.
     pub(super) fn half(&mut self) {
         if let State::Open(_) = self.state {
@@ -106,6 +120,7 @@ impl Breaker {
 
     pub(super) fn failed(&mut self, no: RouteNo, now: Time, limits: &PushLimits) -> Tripped {
         self.failures = self.failures.saturating_add(1);
+        self.failed_at = now;
         let span_ms = match self.state {
             State::Closed if self.failures >= limits.breaker_failures => limits.breaker_ms,
             State::Probing(probe) if probe == no => self.span_ms.saturating_mul(2).min(limits.breaker_most_ms),

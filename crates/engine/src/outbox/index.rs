@@ -109,6 +109,14 @@ pub(super) struct DeliveryJob {
     vouched: u32,
 }
 
+/// A delivery of a product to an endpoint.
+pub(super) struct GuestDelivery {
+    /// A number like those of configs, so that it can be the breaker's probe.
+    no: RouteNo,
+    pub(super) endpoint: Arc<str>,
+    vouched: u32,
+}
+
 /// How a job ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DeliveryEnd {
@@ -121,6 +129,9 @@ pub(super) enum DeliveryEnd {
     /// The route was removed.
     Over,
 }
+
+/// Endpoints that only products deliver to and whose failures are remembered; the failures of further ones are not.
+const MAX_REMEMBERED: usize = 4_096;
 
 /// State that is not in the store yet, by config: its progress, or that it was removed.
 pub(super) type Unsaved = HashMap<(TaskId, Arc<str>), UnsavedProgress>;
@@ -244,7 +255,7 @@ impl Index {
         if let Some(endpoint) = self.endpoints.get_mut(&route.endpoint) {
             endpoint.routes -= 1;
         }
-        self.tidy(&route.endpoint);
+        self.tidy(&route.endpoint, None);
         let Some(of_task) = self.of_task.get_mut(&route.task) else { return false };
         of_task.retain(|other| *other != no);
         let last = of_task.is_empty();
@@ -294,11 +305,13 @@ impl Index {
             match wake {
                 Wake::Route(no) => self.set(no, Phase::Ready),
                 Wake::Endpoint(name) => {
-                    if let Some(endpoint) = self.endpoints.get_mut(&name) {
+                    if let Some(endpoint) = self.endpoints.get_mut(&name)
+                        && endpoint.breaker.open_until().is_some_and(|until| until <= now)
+                    {
                         endpoint.breaker.half();
                     }
                     self.join_ring(&name);
-                    self.tidy(&name);
+                    self.tidy(&name, Some(now));
                 }
             }
         }
@@ -374,7 +387,48 @@ impl Index {
             DeliveryEnd::Over => {}
         }
         self.join_ring(&job.endpoint);
-        self.tidy(&job.endpoint);
+        self.tidy(&job.endpoint, None);
+    }
+
+    /// Begins a product's delivery to an endpoint. The error is the time before which it should not ask again.
+    pub(super) fn guest_begins(
+        &mut self,
+        name: &Arc<str>,
+        now: Time,
+        limits: &PushLimits,
+    ) -> Result<GuestDelivery, Time> {
+        // Without a sender for configs no scheduler does it.
+        self.wake(now);
+        self.last += 1;
+        let no = self.last;
+        let endpoint = self.endpoints.entry(name.clone()).or_default();
+        if let Some(until) = endpoint.breaker.open_until() {
+            if until <= now.plus_ms(limits.breaker_most_ms.max(limits.breaker_ms)) {
+                return Err(until);
+            }
+            // The clock was set back.
+            endpoint.breaker.half();
+        }
+        if !endpoint.breaker.admits() {
+            return Err(now.plus_ms(limits.breaker_ms));
+        }
+        endpoint.breaker.begins(no);
+        endpoint.guests += 1;
+        Ok(GuestDelivery { no, endpoint: name.clone(), vouched: endpoint.vouched })
+    }
+
+    /// Its failure counts for the endpoint.
+    pub(super) fn guest_failed(&mut self, guest: &GuestDelivery, now: Time, limits: &PushLimits) -> Tripped {
+        self.delivery_failed(&guest.endpoint, guest.no, guest.vouched, now, limits)
+    }
+
+    pub(super) fn guest_finished(&mut self, guest: &GuestDelivery) {
+        if let Some(endpoint) = self.endpoints.get_mut(&guest.endpoint) {
+            endpoint.guests -= 1;
+            endpoint.breaker.ends(guest.no);
+        }
+        self.join_ring(&guest.endpoint);
+        self.tidy(&guest.endpoint, None);
     }
 
     pub(super) fn endpoint_answered(&mut self, name: &Arc<str>) {
@@ -388,10 +442,20 @@ impl Index {
     }
 
     pub(super) fn endpoint_failed(&mut self, job: &DeliveryJob, now: Time, limits: &PushLimits) -> Tripped {
-        let name = &job.endpoint;
-        let known = self.endpoints.get_mut(name).filter(|endpoint| endpoint.vouched == job.vouched);
+        self.delivery_failed(&job.endpoint, job.no, job.vouched, now, limits)
+    }
+
+    fn delivery_failed(
+        &mut self,
+        name: &Arc<str>,
+        no: RouteNo,
+        vouched: u32,
+        now: Time,
+        limits: &PushLimits,
+    ) -> Tripped {
+        let known = self.endpoints.get_mut(name).filter(|endpoint| endpoint.vouched == vouched);
         let Some(endpoint) = known else { return Tripped::No };
-        let tripped = endpoint.breaker.failed(job.no, now, limits);
+        let tripped = endpoint.breaker.failed(no, now, limits);
         if let Tripped::Until(until) = tripped {
             self.wakes.insert((until, Wake::Endpoint(name.clone())));
         }
@@ -416,10 +480,16 @@ impl Index {
             self.wakes.remove(&(due, Wake::Route(no)));
         }
         self.set(no, phase);
-        self.endpoint_answered(&name);
-        if let Some(endpoint) = self.endpoints.get_mut(&name) {
+        self.vouch(&name);
+    }
+
+    /// An operator or the owner says that the endpoint is back.
+    pub(super) fn vouch(&mut self, name: &Arc<str>) {
+        self.endpoint_answered(name);
+        if let Some(endpoint) = self.endpoints.get_mut(name) {
             endpoint.vouched = endpoint.vouched.wrapping_add(1);
         }
+        self.tidy(name, None);
     }
 
     /// Queues a route's progress for saving.
@@ -492,9 +562,17 @@ impl Index {
         }
     }
 
-    fn tidy(&mut self, name: &Arc<str>) {
-        if self.endpoints.get(name).is_some_and(Endpoint::is_idle) {
-            self.endpoints.remove(name);
+    /// Drops an endpoint that is not in use, once its failures are forgotten. Without `now` that is later.
+    fn tidy(&mut self, name: &Arc<str>, now: Option<Time>) {
+        let Some(endpoint) = self.endpoints.get(name).filter(|endpoint| !endpoint.is_used()) else { return };
+        let full = self.endpoints.len() > MAX_REMEMBERED && endpoint.breaker.open_until().is_none();
+        match endpoint.breaker.forgotten_at() {
+            Some(at) if !full && now.is_none_or(|now| at > now) => {
+                self.wakes.insert((at, Wake::Endpoint(name.clone())));
+            }
+            Some(_) | None => {
+                self.endpoints.remove(name);
+            }
         }
     }
 }

@@ -10,13 +10,15 @@
 //!   begins no delivery until it has checked which configs are still its own.
 //!
 //! `index` is all of that as data, `endpoint` the breaker of one receiver, `delivery` one job, `next` the content of a
-//! delivery, `progress` saves progress, `clear` removes configs with their tasks, `status` is for operators.
+//! delivery, `permit` lets products deliver under the same breakers, `progress` saves progress, `clear` removes configs
+//! with their tasks, `status` is for operators. `receive` decides the next attempt.
 
 mod clear;
 mod delivery;
 mod endpoint;
 mod index;
 mod next;
+mod permit;
 mod progress;
 mod status;
 
@@ -34,12 +36,13 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Shared, clock, troubled};
+use crate::{RetrySchedule, Shared, troubled};
 use endpoint::Tripped;
 pub(crate) use index::ConfigKey;
 use index::{DeliveryEnd, DeliveryJob, Index, RouteNo, UnsavedProgress};
 
 pub(crate) use clear::clear_dead;
+pub use permit::EndpointPermit;
 pub use status::DeliveryStatus;
 
 /// Configs read at once after a start.
@@ -244,19 +247,7 @@ impl Outbox {
         let (now, limits) = (shared.clock.of_sleepers(), &shared.limits.push);
         let mut index = self.index.lock();
         // The receiver's response counts for its endpoint, even if the config has changed meanwhile.
-        match &receipt {
-            WebhookOutcome::Taken => {
-                shared.stats.push_delivered.fetch_add(1, Ordering::Relaxed);
-                index.endpoint_answered(&job.endpoint);
-            }
-            WebhookOutcome::Failed { why, .. } => {
-                shared.stats.push_failed.fetch_add(1, Ordering::Relaxed);
-                if let Tripped::Until(_) = index.endpoint_failed(job, now, limits) {
-                    tracing::warn!(endpoint = %job.endpoint, "a webhook keeps failing and is left alone: {why}");
-                }
-            }
-            WebhookOutcome::Untold | WebhookOutcome::Gone { .. } => {}
-        }
+        count(shared, &mut index, &job.endpoint, &receipt, |index| index.endpoint_failed(job, now, limits));
         let Some(route) = index.get_mut(job.no).filter(|route| route.resets == go.resets) else {
             return Verdict::End(DeliveryEnd::Later);
         };
@@ -281,7 +272,12 @@ impl Outbox {
             WebhookOutcome::Failed { why, retry_after_ms } => {
                 progress.attempts = progress.attempts.saturating_add(1);
                 let since = *progress.failing_since.get_or_insert(now);
-                progress.due = now.plus_ms(delay(progress.attempts, retry_after_ms, limits));
+                let schedule = RetrySchedule {
+                    first_ms: limits.retry_ms,
+                    most_ms: limits.retry_most_ms,
+                    asked_most_ms: limits.retry_most_ms,
+                };
+                progress.due = now.plus_ms(schedule.delay_ms(progress.attempts, retry_after_ms));
                 let failing_ms = u64::try_from(now.0 - since.0).unwrap_or_default();
                 (failing_ms > limits.give_up_ms)
                     .then(|| format!("given up after {} s: {why}", failing_ms / 1_000))
@@ -357,14 +353,27 @@ impl Outbox {
     }
 }
 
-/// The delay before the next attempt: longer each time, with jitter, and not shorter than the receiver's Retry-After.
-fn delay(attempts: u32, retry_after_ms: Option<u64>, limits: &PushLimits) -> u64 {
-    let doubled = 1u64.checked_shl(attempts.saturating_sub(1)).unwrap_or(u64::MAX);
-    let plain = limits.retry_ms.saturating_mul(doubled).min(limits.retry_most_ms);
-    // From 80 to 120 percent.
-    let percent = 80 + clock::number() % 41;
-    let jittered = plain.saturating_mul(percent) / 100;
-    jittered.max(retry_after_ms.unwrap_or_default().min(limits.retry_most_ms))
+/// Counts an outcome, and lets the endpoint's breaker know of it.
+fn count(
+    shared: &Shared,
+    index: &mut Index,
+    endpoint: &Arc<str>,
+    outcome: &WebhookOutcome,
+    failed: impl FnOnce(&mut Index) -> Tripped,
+) {
+    match outcome {
+        WebhookOutcome::Taken => {
+            shared.stats.push_delivered.fetch_add(1, Ordering::Relaxed);
+            index.endpoint_answered(endpoint);
+        }
+        WebhookOutcome::Failed { why, .. } => {
+            shared.stats.push_failed.fetch_add(1, Ordering::Relaxed);
+            if let Tripped::Until(_) = failed(index) {
+                tracing::warn!(%endpoint, "a webhook keeps failing and is left alone: {why}");
+            }
+        }
+        WebhookOutcome::Untold | WebhookOutcome::Gone { .. } => {}
+    }
 }
 
 /// Loads the active configs from the store, then delivers until the engine stops.

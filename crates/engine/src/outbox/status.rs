@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use model::ports::Future;
 use model::ports::store::Commit;
 use model::{Fault, Kind, PushChange, PushProgress, PushRow, PushState, Seq, TaskId, Time};
 
@@ -26,41 +27,50 @@ pub struct DeliveryStatus {
 
 impl Engine {
     /// The configs of a task, or all in a state; at most `limit`. For operators.
-    pub async fn deliveries(
-        &self,
+    pub fn deliveries<'a>(
+        &'a self,
         task: Option<TaskId>,
         state: Option<PushState>,
         limit: usize,
-    ) -> Result<Vec<DeliveryStatus>, Fault> {
-        let shared = self.shared.clone();
-        Shared::detached(async move {
-            // So that lists by state are current; if the store refuses writes now, they are as last saved.
-            if let Err(trouble) = shared.outbox.save(&shared).await {
-                tracing::warn!(%trouble, "deliveries are shown as they were last kept");
-            }
-            let mut found = Vec::new();
-            if let Some(task) = task {
-                found = shared.store.push(task).await.map_err(troubled)?;
-            } else {
-                // Configs that need an operator come first.
-                for each in [PushState::Dead, PushState::Active, PushState::Done] {
-                    if state.is_none_or(|state| state == each) {
-                        walk(&shared, each, limit, &mut found).await?;
+    ) -> Future<'a, Result<Vec<DeliveryStatus>, Fault>> {
+        Box::pin(async move {
+            let shared = self.shared.clone();
+            Shared::detached(async move {
+                // So that lists by state are current; if the store refuses writes now, they are as last saved.
+                if let Err(trouble) = shared.outbox.save(&shared).await {
+                    tracing::warn!(%trouble, "deliveries are shown as they were last kept");
+                }
+                let mut found = Vec::new();
+                if let Some(task) = task {
+                    found = shared.store.push(task).await.map_err(troubled)?;
+                } else {
+                    // Configs that need an operator come first.
+                    for each in [PushState::Dead, PushState::Active, PushState::Done] {
+                        if state.is_none_or(|state| state == each) {
+                            walk(&shared, each, limit, &mut found).await?;
+                        }
                     }
                 }
-            }
-            let shown = found.into_iter().map(|row| shared.outbox.delivery(&shared, row));
-            let wanted = shown.filter(|shown| state.is_none_or(|state| shown.progress.state == state));
-            Ok(wanted.take(limit).collect())
+                let shown = found.into_iter().map(|row| shared.outbox.delivery(&shared, row));
+                let wanted = shown.filter(|shown| state.is_none_or(|state| shown.progress.state == state));
+                Ok(wanted.take(limit).collect())
+            })
+            .await
         })
-        .await
     }
 
     /// Delivers again, from the event where it stopped or from an earlier one: one config of a task, or all of them.
     /// Returns the number of configs restarted.
-    pub async fn redeliver(&self, task: TaskId, id: Option<&str>, from: Option<Seq>) -> Result<u64, Fault> {
-        let (shared, id) = (self.shared.clone(), id.map(str::to_owned));
-        Shared::detached(async move { shared.redeliver(task, id.as_deref(), from).await }).await
+    pub fn redeliver<'a>(
+        &'a self,
+        task: TaskId,
+        id: Option<&'a str>,
+        from: Option<Seq>,
+    ) -> Future<'a, Result<u64, Fault>> {
+        Box::pin(async move {
+            let (shared, id) = (self.shared.clone(), id.map(str::to_owned));
+            Shared::detached(async move { shared.redeliver(task, id.as_deref(), from).await }).await
+        })
     }
 }
 

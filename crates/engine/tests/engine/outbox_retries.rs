@@ -1,6 +1,7 @@
 //! Failing attempts, in paused time: their delays, when the breaker of an endpoint opens, when a config is given up,
 //! and how operators restart it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use model::limits::PushLimits;
@@ -152,6 +153,42 @@ async fn an_endpoint_that_keeps_failing_is_left_alone_then_tried_with_one_letter
     let all_well = || engine.figures().breakers_open == 0 && engine.figures().push_waiting == 0;
     in_steps_of(Duration::from_secs(1), all_well).await;
     assert_eq!(engine.figures().push_dead, 0);
+}
+
+/// An endpoint has one breaker for the webhooks of tasks and for the deliveries of products.
+#[tokio::test]
+async fn an_endpoint_that_fails_for_one_is_left_alone_by_all() {
+    let post = Post::with(|_| Play::Now(failed("no")));
+    let limits = PushLimits { breaker_failures: 2, breaker_ms: 60_000, retry_ms: 1, ..PushLimits::default() };
+    let engine = House::memory().start_post([scripted()], &post, Limits { push: limits, ..quick() }).await;
+    let [a, b]: [Arc<str>; 2] = ["https://a.example".into(), "https://b.example".into()];
+
+    // The webhook of a task opens it for a product.
+    begin(&engine, "scripted", say("ask").telling("https://a.example/")).await;
+    until(async || engine.figures().breakers_open == 1).await;
+    let until_then = engine.begin_delivery(&a).err().expect("the endpoint is left alone");
+    assert!(until_then > engine.now());
+
+    // A product opens it for the webhook of a task; an outcome that is not settled says nothing.
+    for _ in 0..5 {
+        drop(engine.begin_delivery(&b).expect("no failure was settled"));
+    }
+    for _ in 0..2 {
+        engine.begin_delivery(&b).expect("it is open after two failures").settle(&failed("no"));
+    }
+    assert!(engine.begin_delivery(&b).is_err());
+    assert_eq!(engine.figures().breakers_open, 2);
+    let before = post.sent().len();
+    begin(&engine, "scripted", say("ask").telling("https://b.example/")).await;
+    until(async || engine.figures().push_waiting == 2).await;
+    assert_eq!(post.sent().len(), before, "nothing is sent to either");
+
+    // A redelivery for one config holds for all of them.
+    post.plays(|_| Play::Now(WebhookOutcome::Taken));
+    engine.vouch_for_endpoint(&b);
+    until(async || post.sent().iter().any(|sent| sent.url == "https://b.example/")).await;
+    engine.begin_delivery(&b).expect("it is closed").settle(&WebhookOutcome::Taken);
+    assert_eq!(engine.figures().breakers_open, 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,8 @@
 //! After a kill every turn follows its agent's restart rule, and no visible event is taken back.
 
+use engine::Engine;
 use model::ports::agent::{AgentEvent, AgentMessage, EndState, Restart};
+use model::ports::store::TaskLog;
 use model::{Kind, Limits, State};
 
 use crate::common::{
@@ -153,6 +155,32 @@ async fn a_turn_of_an_agent_that_is_gone_fails() {
         assert_eq!(get(&engine, "puppet", asked).await.state(), State::InputRequired);
         assert_eq!(kind(engine.send(&at("puppet"), say("x").to(asked)).await), Kind::MethodNotFound);
         assert_eq!(cancel(&engine, "puppet", asked).await.unwrap().state(), State::Canceled);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_turn_of_an_agent_that_is_gone_waits_in_a_process_that_keeps_such_turns() {
+    on_both_stores(async |mut house| {
+        let puppet = minded(Restart::Retry);
+        let limits = Limits { turn_timeout_ms: 300, ..quick() };
+        let engine = house.start_with([puppet.clone() as _], limits.clone()).await;
+        let running = begin(&engine, "puppet", say("go")).await.id;
+        let _hangs = puppet.turn().await;
+        house.kill().await;
+        let before = house.open().head(running).await.unwrap().unwrap().seq;
+        house.kill().await;
+        let keeping = Engine::builder(house.open()).agents(vec![scripted()]).limits(limits).keeps_unserved_turns(true);
+        let engine = keeping.start().await.unwrap();
+        // The timer of the turn has fired when it is set to a time long after its timeout.
+        let late = get(&engine, "puppet", running).await.core.turn.unwrap().started_at.plus_ms(20_000);
+        until(async || engine.store().timers(vec![running]).await.unwrap()[0].due > late).await;
+        let task = get(&engine, "puppet", running).await;
+        assert_eq!((task.state(), task.seq()), (State::Submitted, before));
+        house.kill().await;
+        let engine = house.start([puppet.clone() as _]).await;
+        puppet.turn().await.ends(EndState::Completed, "done");
+        task_when(&engine, running, |task| task.state() == State::Completed).await;
     })
     .await;
 }
