@@ -8,7 +8,8 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use dialects::framing::blob::Transform;
-use futures_util::Stream;
+use futures_util::{Stream, StreamExt as _};
+use http::HeaderMap;
 use http_body::{Frame, SizeHint};
 use model::{BlobKind, Fault, Kind, MemoryBudget, MemoryShare};
 
@@ -16,7 +17,9 @@ pub type Response = http::Response<ResponseBody>;
 
 pub enum ResponseBody {
     Whole(Option<Bytes>),
-    Stream(Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>),
+    /// Bytes, and trailers after them.
+    Trailed(Option<Bytes>, Option<Box<HeaderMap>>),
+    Stream(Pin<Box<dyn Stream<Item = io::Result<Frame<Bytes>>> + Send>>),
 }
 
 impl ResponseBody {
@@ -25,7 +28,14 @@ impl ResponseBody {
         ResponseBody::Whole(None)
     }
     pub fn stream(stream: impl Stream<Item = io::Result<Bytes>> + Send + 'static) -> ResponseBody {
+        ResponseBody::frames(stream.map(|bytes| bytes.map(Frame::data)))
+    }
+    /// A stream of data that may end with trailers.
+    pub fn frames(stream: impl Stream<Item = io::Result<Frame<Bytes>>> + Send + 'static) -> ResponseBody {
         ResponseBody::Stream(Box::pin(stream))
+    }
+    pub fn with_trailers(bytes: Bytes, trailers: HeaderMap) -> ResponseBody {
+        ResponseBody::Trailed(Some(bytes).filter(|b| !b.is_empty()), Some(Box::new(trailers)))
     }
 }
 
@@ -50,11 +60,15 @@ impl http_body::Body for ResponseBody {
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         match self.get_mut() {
             ResponseBody::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            ResponseBody::Trailed(bytes, trailers) => {
+                let data = bytes.take().map(Frame::data);
+                Poll::Ready(data.or_else(|| trailers.take().map(|trailers| Frame::trailers(*trailers))).map(Ok))
+            }
             body @ ResponseBody::Stream(_) => {
                 let ResponseBody::Stream(stream) = &mut *body else { return Poll::Ready(None) };
                 // A stream that panics ends with an error; other streams of its connection continue.
                 match catch_unwind(AssertUnwindSafe(|| stream.as_mut().poll_next(cx))) {
-                    Ok(polled) => polled.map(|bytes| bytes.map(|bytes| bytes.map(Frame::data))),
+                    Ok(polled) => polled,
                     Err(_) => {
                         *body = ResponseBody::empty();
                         Poll::Ready(Some(Err(io::Error::other("a stream failed unexpectedly"))))
@@ -66,14 +80,14 @@ impl http_body::Body for ResponseBody {
 
     #[inline]
     fn is_end_stream(&self) -> bool {
-        matches!(self, ResponseBody::Whole(None))
+        matches!(self, ResponseBody::Whole(None) | ResponseBody::Trailed(None, None))
     }
 
     #[inline]
     fn size_hint(&self) -> SizeHint {
         match self {
             ResponseBody::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64)),
-            ResponseBody::Stream(_) => SizeHint::default(),
+            ResponseBody::Trailed(..) | ResponseBody::Stream(_) => SizeHint::default(),
         }
     }
 }
@@ -97,11 +111,27 @@ impl AsRef<[u8]> for BudgetedBytes {
 /// fit.
 #[inline]
 pub fn counted(answers: &Arc<MemoryBudget>, bytes: Bytes) -> Result<Bytes, Fault> {
-    if bytes.len() <= LARGE {
-        return Ok(bytes);
+    let share = reserve(answers, bytes.len())?;
+    Ok(with_reserved(bytes, share))
+}
+
+/// Reserves the memory of an answer before it is encoded; a small one needs none. An answer that is counted only when
+/// it is complete would be refused after the memory is used.
+#[inline]
+pub fn reserve(answers: &Arc<MemoryBudget>, bytes: usize) -> Result<Option<MemoryShare>, Fault> {
+    if bytes <= LARGE { Ok(None) } else { room(answers, bytes).map(Some) }
+}
+
+/// The bytes of an answer together with the memory that was reserved for it.
+#[inline]
+pub fn with_reserved(bytes: Bytes, share: Option<MemoryShare>) -> Bytes {
+    match share {
+        None => bytes,
+        Some(mut share) => {
+            share.set(bytes.len());
+            with_room(bytes, share)
+        }
     }
-    let share = room(answers, bytes.len())?;
-    Ok(Bytes::from_owner(BudgetedBytes { bytes, _share: share }))
 }
 
 /// A share of the memory for a large answer.
@@ -130,10 +160,18 @@ pub fn in_json(kind: BlobKind, content: &[u8]) -> Bytes {
 
 #[cfg(test)]
 mod tests {
-    use futures_util::StreamExt as _;
     use http_body_util::BodyExt as _;
 
     use super::*;
+
+    #[tokio::test]
+    async fn trailers_follow_the_bytes() {
+        let trailers = HeaderMap::from_iter([(http::header::ETAG, http::HeaderValue::from_static("x"))]);
+        let mut body = ResponseBody::with_trailers(Bytes::from_static(b"one"), trailers.clone());
+        assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "one");
+        assert_eq!(body.frame().await.unwrap().unwrap().into_trailers().unwrap(), trailers);
+        assert!(body.frame().await.is_none());
+    }
 
     #[tokio::test]
     async fn a_stream_that_panics_breaks_off_and_is_not_polled_again() {

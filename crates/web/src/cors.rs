@@ -9,8 +9,8 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use crate::body::{Response, ResponseBody};
 
 const HEADERS: &str = "authorization, content-type, accept, a2a-version, a2a-extensions, x-a2a-extensions, x-api-key, \
-                       x-platform-user-id, last-event-id, idempotency-key, x-a2a-dialect, traceparent, tracestate, x-request-id";
-const EXPOSED: &str = "a2a-extensions, x-a2a-dialect, etag, retry-after, x-request-id";
+                       x-platform-user-id, last-event-id, idempotency-key, x-a2a-dialect, traceparent, tracestate, x-request-id, x-grpc-web, x-user-agent, grpc-timeout, grpc-encoding, x-a2a-agent";
+const EXPOSED: &str = "grpc-status, grpc-message, grpc-status-details-bin, a2a-event-id, a2a-extensions, x-a2a-dialect, etag, retry-after, x-request-id";
 
 /// Origins whose pages may read answers.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,7 @@
 //! Readers of request headers that every endpoint understands.
 
 use http::header::{CONTENT_TYPE, ToStrError};
-use http::{HeaderMap, HeaderName};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use model::{Fault, Kind};
 use sha2::{Digest, Sha256};
 
@@ -71,6 +71,14 @@ pub fn request_id(headers: &HeaderMap) -> String {
     }
 }
 
+/// The value of a header that is different in every answer. It is marked so that HTTP/2 keeps it out of its table of headers,
+/// where it would displace those that repeat.
+pub fn unrepeated(value: &str) -> Option<HeaderValue> {
+    let mut value = HeaderValue::from_str(value).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
 /// The W3C trace context, if it is valid.
 pub fn trace(headers: &HeaderMap) -> Option<&str> {
     let text = headers.get(&TRACEPARENT)?.to_str().ok()?;
@@ -84,7 +92,6 @@ pub fn trace(headers: &HeaderMap) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
 
     use super::*;
 

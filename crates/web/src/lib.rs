@@ -2,6 +2,7 @@
 //!
 //! * [`response`], [`body`], [`html`], [`file_response`]: responses
 //! * [`routes`], [`openapi`]: a table of routes, and parts of its document
+//! * [`fault_codes`]: statuses and code words of faults
 //! * [`sse`]: event streams
 //! * [`context`], [`headers`], [`credentials`]: readers of requests
 //! * [`client_address`], [`cors`], [`limiter`], [`concurrency`]: where a request comes from, and how many there may be
@@ -14,6 +15,7 @@ pub mod concurrency;
 pub mod context;
 pub mod cors;
 pub mod credentials;
+pub mod fault_codes;
 pub mod file_response;
 pub mod headers;
 pub mod html;

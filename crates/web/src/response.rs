@@ -32,9 +32,11 @@ pub fn text(status: StatusCode, text: impl Into<String>) -> Response {
 }
 
 /// The answer to a method that an address does not have.
-pub fn not_allowed(allow: &'static str) -> Response {
+pub fn not_allowed(allow: &str) -> Response {
     let mut response = text(StatusCode::METHOD_NOT_ALLOWED, format!("this address answers to {allow} only\n"));
-    response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
+    if let Ok(allow) = HeaderValue::from_str(allow) {
+        response.headers_mut().insert(ALLOW, allow);
+    }
     response
 }
 

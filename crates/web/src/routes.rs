@@ -10,8 +10,21 @@ use std::collections::HashMap;
 use dialects::framing::query;
 use http::Method;
 
+/// How the rows of a table treat HEAD.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeadRule {
+    /// It is answered as GET is, without the body, and is the last method in `Allow`.
+    Last,
+    /// It is answered as GET is, without the body, and follows GET in `Allow`.
+    AfterGet,
+    /// It is no method of the table: its GET changes something.
+    Unanswered,
+}
+
 /// A row of a table.
 pub trait RouteRow {
+    const HEAD: HeadRule = HeadRule::Last;
+
     fn method(&self) -> &str;
     fn path(&self) -> &'static str;
 }
@@ -42,17 +55,21 @@ impl<R: RouteRow> RouteTable<R> {
         RouteTable { by_first }
     }
 
-    /// The route of a request, and the decoded parameters of its path. HEAD is answered as GET is; hyper leaves the body out.
+    /// The route of a request, and the decoded parameters of its path.
     pub fn find<'a>(&self, method: &Method, path: &'a str) -> Result<(&'static R, Vec<Cow<'a, str>>), NoRoute> {
         let likely = self.by_first.get(first_segment(path)).map_or(&[][..], |rows| rows);
         let best = likely.iter().find_map(|row| Some((row.path(), path_params(row.path(), path)?)));
         let (pattern, params) = best.ok_or(NoRoute::Path)?;
-        let method = if *method == Method::HEAD { "GET" } else { method.as_str() };
+        // Hyper leaves the body out of an answer to HEAD.
+        let as_get = *method == Method::HEAD && R::HEAD != HeadRule::Unanswered;
+        let method = if as_get { "GET" } else { method.as_str() };
         let at_path = || likely.iter().filter(|row| row.path() == pattern);
         let Some(row) = at_path().find(|row| row.method() == method) else {
             let mut allow: Vec<&str> = at_path().map(|row| row.method()).collect();
-            if allow.contains(&"GET") {
-                allow.push("HEAD");
+            match (allow.iter().position(|method| *method == "GET"), R::HEAD) {
+                (Some(_), HeadRule::Last) => allow.push("HEAD"),
+                (Some(get), HeadRule::AfterGet) => allow.insert(get + 1, "HEAD"),
+                (Some(_), HeadRule::Unanswered) | (None, _) => {}
             }
             return Err(NoRoute::Method { allow: allow.join(", ") });
         };
@@ -119,6 +136,32 @@ mod tests {
         }
     }
 
+    struct Ordered(Row);
+
+    impl RouteRow for Ordered {
+        const HEAD: HeadRule = HeadRule::AfterGet;
+
+        fn method(&self) -> &str {
+            self.0.method()
+        }
+        fn path(&self) -> &'static str {
+            self.0.path()
+        }
+    }
+
+    struct WithoutHead(Row);
+
+    impl RouteRow for WithoutHead {
+        const HEAD: HeadRule = HeadRule::Unanswered;
+
+        fn method(&self) -> &str {
+            self.0.method()
+        }
+        fn path(&self) -> &'static str {
+            self.0.path()
+        }
+    }
+
     static ROWS: &[Row] = &[
         Row("GET", "/things/{id}"),
         Row("GET", "/things/mine"),
@@ -147,6 +190,20 @@ mod tests {
         assert_eq!(found(Method::PUT, "/things/x"), allow("GET, POST, HEAD"));
         assert_eq!(found(Method::POST, "/things/mine"), allow("GET, HEAD"));
         assert_eq!(found(Method::GET, "/rest/x"), allow("POST"));
+    }
+
+    #[test]
+    fn a_table_decides_on_head() {
+        static ORDERED: &[Ordered] = &[Ordered(Row("GET", "/a")), Ordered(Row("POST", "/a"))];
+        static WITHOUT: &[WithoutHead] = &[WithoutHead(Row("GET", "/a"))];
+        let refused = |found: Option<NoRoute>| match found {
+            Some(NoRoute::Method { allow }) => Some(allow),
+            Some(NoRoute::Path) | None => None,
+        };
+        let (ordered, without) = (RouteTable::new(ORDERED), RouteTable::new(WITHOUT));
+        assert!(ordered.find(&Method::HEAD, "/a").is_ok());
+        assert_eq!(refused(ordered.find(&Method::PUT, "/a").err()).as_deref(), Some("GET, HEAD, POST"));
+        assert_eq!(refused(without.find(&Method::HEAD, "/a").err()).as_deref(), Some("GET"));
     }
 
     #[test]

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::HeaderValue;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue};
+use http_body::Frame;
 use model::{Fault, MemoryBudget};
 use prometheus_client::metrics::gauge::Gauge;
 
@@ -34,6 +35,11 @@ pub trait EventSource: Send + 'static {
     /// Writes the frames of an item, or those of the end. An error closes the connection.
     fn write(&mut self, piece: &mut Vec<u8>, item: Option<Self::Item>)
     -> impl Future<Output = io::Result<Flow>> + Send;
+
+    /// The trailers of the response, after its last piece.
+    fn trailers(&mut self) -> Option<HeaderMap> {
+        None
+    }
 
     /// Writes the last frame of a stream whose next piece does not fit into memory.
     fn write_no_room(&mut self, _piece: &mut Vec<u8>, fault: &Fault) -> io::Result<()> {
@@ -100,11 +106,18 @@ impl<S: EventSource> EventStream<S> {
 
     /// The response with the stream as its body.
     pub fn respond(self) -> Response {
-        let pieces = futures_util::stream::unfold(self, |mut stream| async move {
-            let piece = stream.next_piece().await?;
-            Some((piece, stream))
-        });
-        as_events(Response::new(ResponseBody::stream(pieces)))
+        as_events(Response::new(self.into_body()))
+    }
+
+    /// The stream as a body, for a response that is no event stream of HTTP.
+    pub fn into_body(self) -> ResponseBody {
+        ResponseBody::frames(futures_util::stream::unfold(self, |mut stream| async move {
+            let frame = match stream.next_piece().await {
+                Some(piece) => piece.map(Frame::data),
+                None => Ok(Frame::trailers(stream.source.trailers()?)),
+            };
+            Some((frame, stream))
+        }))
     }
 
     /// Waits for an item and takes all that are ready; a heartbeat if none comes.
