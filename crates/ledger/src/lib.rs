@@ -29,5 +29,5 @@ pub use journal::{
 };
 pub use money::{Rate, Ut};
 pub use records::RecordCollection;
-pub use records::idempotency::{FreshKey, Once, PriorUse, UsedKeys};
+pub use records::idempotency::{FreshKey, KeyState, Once, PriorUse, UsedKeys, perform_once};
 pub use row::Row;

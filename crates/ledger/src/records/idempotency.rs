@@ -36,6 +36,44 @@ pub enum PriorUse<M> {
     Different,
 }
 
+/// The state of a request's key, where another request has not used it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeyState<M> {
+    /// The key is unused, or the request has none.
+    Fresh(Option<FreshKey>),
+    /// The same request was made with it and had this result.
+    Used(M),
+}
+
+/// Performs a request once for its key: a repeat has the result of the first.
+///
+/// The key is looked up before the request and again after a refusal. A concurrent repeat may have been committed between
+/// the first lookup and any later step of this one, and whatever that step met then (a state that has moved on, a limit
+/// that is reached, a conflict), the result of the repeat answers both.
+pub async fn perform_once<M, T, E, L, P, R>(
+    lookup: impl Fn() -> L,
+    perform: impl FnOnce(Option<FreshKey>) -> P,
+    repeat: impl FnOnce(M) -> R,
+) -> Result<T, E>
+where
+    L: Future<Output = Result<KeyState<M>, E>>,
+    P: Future<Output = Result<T, E>>,
+    R: Future<Output = Result<T, E>>,
+{
+    let fresh = match lookup().await? {
+        KeyState::Fresh(fresh) => fresh,
+        KeyState::Used(made) => return repeat(made).await,
+    };
+    let refused = match perform(fresh).await {
+        Ok(done) => return Ok(done),
+        Err(refused) => refused,
+    };
+    match lookup().await? {
+        KeyState::Used(made) => repeat(made).await,
+        KeyState::Fresh(_) => Err(refused),
+    }
+}
+
 /// An unused key; it makes the record of its use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FreshKey {
@@ -185,5 +223,33 @@ mod tests {
         assert_eq!(body(&used), b"\x01{\"print\":\"ab\",\"at\":10,\"made\":\"made\"}");
         let RecordChange::Put { lists, .. } = used else { panic!("a use is put") };
         assert_eq!(lists, [Listed { list: "all".into(), rank: -10 }]);
+    }
+
+    /// The result of a request whose lookups find these states, and the number of times that it was performed.
+    fn performed(states: [KeyState<&'static str>; 2], done: Result<String, String>) -> (Result<String, String>, u32) {
+        let (states, performed) = (std::cell::RefCell::new(states.into_iter()), std::cell::Cell::new(0));
+        let lookup = || std::future::ready(Ok(states.borrow_mut().next().expect("at most two lookups")));
+        let perform = |_| {
+            performed.set(performed.get() + 1);
+            std::future::ready(done)
+        };
+        let repeat = |made: &str| std::future::ready(Ok(format!("again: {made}")));
+        let mut once = std::pin::pin!(perform_once(lookup, perform, repeat));
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        match once.as_mut().poll(&mut context) {
+            std::task::Poll::Ready(result) => (result, performed.get()),
+            std::task::Poll::Pending => panic!("every future here is ready"),
+        }
+    }
+
+    #[test]
+    fn a_refusal_gives_way_to_the_result_of_a_concurrent_repeat() {
+        use KeyState::{Fresh, Used};
+        let (done, refused) = (|| Ok("done".to_owned()), || Err("refused".to_owned()));
+        let again = || Ok("again: first".to_owned());
+        assert_eq!(performed([Fresh(None), Fresh(None)], done()), (done(), 1));
+        assert_eq!(performed([Used("first"), Fresh(None)], done()), (again(), 0));
+        assert_eq!(performed([Fresh(None), Fresh(None)], refused()), (refused(), 1));
+        assert_eq!(performed([Fresh(None), Used("first")], refused()), (again(), 1));
     }
 }

@@ -17,8 +17,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::service::bounded::{Bounded, is_about_added};
-use crate::service::idempotency::StoredResult;
-use crate::service::offers::{in_category, is_about_once, on_market};
+use crate::service::idempotency::{StoredResult, is_about_once};
+use crate::service::offers::{in_category, on_market};
 use crate::service::records;
 use crate::service::{Error, Market, MarketCaller, MarketEntity, Once, Paged, Paging};
 
@@ -114,10 +114,16 @@ fn demand_of(made: StoredResult, id: Option<&DemandId>) -> Result<Demand, Error>
 impl Market {
     /// Creates a demand of the caller, which is open at once.
     pub async fn want(&self, caller: &MarketCaller, draft: &DemandDraft, once: Option<Once>) -> Result<Demand, Error> {
-        let fresh = match self.known(caller, once.as_ref()).await? {
-            Ok(fresh) => fresh,
-            Err(made) => return demand_of(made, None),
-        };
+        let perform = |fresh| self.new_demand(caller, draft, fresh);
+        self.perform_once(once.as_ref().map(|once| (caller, once)), perform, |made| demand_of(made, None)).await
+    }
+
+    async fn new_demand(
+        &self,
+        caller: &MarketCaller,
+        draft: &DemandDraft,
+        fresh: Option<FreshKey>,
+    ) -> Result<Demand, Error> {
         let now = self.now();
         let wanted = draft.check(now).map_err(Error::Fields)?;
         self.expire(now).await?;
@@ -129,20 +135,13 @@ impl Market {
         let new = Demand::new(&caller.tenant, id, caller.user.clone(), wanted, now);
         for _ in 0..ATTEMPTS {
             let Some(added) = self.room_in(&mine).await? else {
-                // A concurrent repeat of the request may have taken the last place.
-                if let Err(made) = self.known(caller, once.as_ref()).await? {
-                    return demand_of(made, None);
-                }
                 let words = format!("you have {MOST_OPEN} open demands, and more there may not be; cancel one first");
                 return Err(Fault::new(Kind::RateLimited, words).into());
             };
             match self.keep_demand(&new, Expect::Absent, fresh.as_ref(), Some(added)).await? {
                 Ok(()) => return Ok(new),
-                Err(met) if is_about_once(&met) => {
-                    return demand_of(self.met_itself(caller, once.as_ref()).await?, None);
-                }
                 Err(met) if is_about_added(&met) => {}
-                Err(_) => return Err(market_rules::Error::Changed.into()),
+                Err(_) => break,
             }
         }
         Err(market_rules::Error::Changed.into())
@@ -209,28 +208,23 @@ impl Market {
         id: &DemandId,
         once: Option<Once>,
     ) -> Result<Demand, Error> {
-        let fresh = match self.known(caller, once.as_ref()).await? {
-            Ok(fresh) => fresh,
-            Err(made) => return demand_of(made, Some(id)),
-        };
+        let perform = |fresh| self.cancelled_demand(caller, id, fresh);
+        self.perform_once(once.as_ref().map(|once| (caller, once)), perform, |made| demand_of(made, Some(id))).await
+    }
+
+    async fn cancelled_demand(
+        &self,
+        caller: &MarketCaller,
+        id: &DemandId,
+        fresh: Option<FreshKey>,
+    ) -> Result<Demand, Error> {
         for _ in 0..ATTEMPTS {
             self.demand(caller, id).await?;
             let (present, version) = self.read_demand(id).await?.ok_or(Error::Unknown(MarketEntity::Demand))?;
-            let next = match present.step(&caller.actor(), DemandAction::Cancel, self.now()) {
-                Ok(next) => next,
-                // A concurrent repeat of the request may have been first; then its result is the answer.
-                Err(refused) => {
-                    return match self.known(caller, once.as_ref()).await? {
-                        Err(made) => demand_of(made, Some(id)),
-                        Ok(_) => Err(refused.into()),
-                    };
-                }
-            };
+            let next = present.step(&caller.actor(), DemandAction::Cancel, self.now())?;
             match self.keep_demand(&next, Expect::Version(version), fresh.as_ref(), None).await? {
                 Ok(()) => return Ok(next),
-                Err(met) if is_about_once(&met) => {
-                    return demand_of(self.met_itself(caller, once.as_ref()).await?, Some(id));
-                }
+                Err(met) if is_about_once(&met) => break,
                 Err(_) => {}
             }
         }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ledger::records::listed;
-use ledger::{Row, TransactionId, UserId};
+use ledger::{FreshKey, Row, TransactionId, UserId};
 use market_rules::FieldError;
 use market_rules::capability::called_at;
 use model::ports::store::Conflict;
@@ -19,8 +19,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::service::idempotency::StoredResult;
-use crate::service::offers::is_about_once;
+use crate::service::idempotency::{StoredResult, is_about_once};
 use crate::service::records;
 use crate::service::{DIALECT, Error, Event, Market, MarketCaller, MarketEntity, Once, Paged, Paging};
 
@@ -231,10 +230,16 @@ impl Market {
         new: &NewExternal,
         once: Option<Once>,
     ) -> Result<External, Error> {
-        let fresh = match self.known(caller, once.as_ref()).await? {
-            Ok(fresh) => fresh,
-            Err(made) => return external_of(made, None),
-        };
+        let perform = |fresh| self.new_external(caller, new, fresh);
+        self.perform_once(once.as_ref().map(|once| (caller, once)), perform, |made| external_of(made, None)).await
+    }
+
+    async fn new_external(
+        &self,
+        caller: &MarketCaller,
+        new: &NewExternal,
+        fresh: Option<FreshKey>,
+    ) -> Result<External, Error> {
         let Checked { platform_url, agent_name, description, auth_type } = new.check().map_err(Error::Fields)?;
         let now = self.now();
         let made = External {
@@ -262,9 +267,7 @@ impl Market {
             );
             match self.kept_hooks(records).await? {
                 Ok(()) => return Ok(made),
-                Err(met) if is_about_once(&met) => {
-                    return external_of(self.met_itself(caller, once.as_ref()).await?, None);
-                }
+                Err(met) if is_about_once(&met) => break,
                 Err(_) => {}
             }
         }
@@ -314,10 +317,17 @@ impl Market {
         once: Option<Once>,
         webhook: impl Fn(&External) -> Result<Option<Sealed>, Error>,
     ) -> Result<External, Error> {
-        let fresh = match self.known(caller, once.as_ref()).await? {
-            Ok(fresh) => fresh,
-            Err(made) => return external_of(made, Some(id)),
-        };
+        let perform = |fresh| self.changed_external(caller, id, webhook, fresh);
+        self.perform_once(once.as_ref().map(|once| (caller, once)), perform, |made| external_of(made, Some(id))).await
+    }
+
+    async fn changed_external(
+        &self,
+        caller: &MarketCaller,
+        id: &str,
+        webhook: impl Fn(&External) -> Result<Option<Sealed>, Error>,
+        fresh: Option<FreshKey>,
+    ) -> Result<External, Error> {
         for _ in 0..ATTEMPTS {
             let (present, version) = self.own_external(caller, id).await?;
             let webhook = webhook(&present)?;
@@ -330,9 +340,7 @@ impl Market {
             records.extend(fresh.as_ref().map(|fresh| fresh.used_for(made(), next.updated_at)));
             match self.kept_hooks(records).await? {
                 Ok(()) => return Ok(next),
-                Err(met) if is_about_once(&met) => {
-                    return external_of(self.met_itself(caller, once.as_ref()).await?, Some(id));
-                }
+                Err(met) if is_about_once(&met) => break,
                 Err(_) => {}
             }
         }
@@ -348,21 +356,13 @@ impl Market {
             | StoredResult::Transaction(_)
             | StoredResult::Capability(_) => Err(Error::KeyReused),
         };
-        let fresh = match self.known(caller, once.as_ref()).await? {
-            Ok(fresh) => fresh,
-            Err(made) => return removed(made),
-        };
+        let perform = |fresh| self.removed_external(caller, id, fresh);
+        self.perform_once(once.as_ref().map(|once| (caller, once)), perform, removed).await
+    }
+
+    async fn removed_external(&self, caller: &MarketCaller, id: &str, fresh: Option<FreshKey>) -> Result<(), Error> {
         for _ in 0..ATTEMPTS {
-            let (present, version) = match self.own_external(caller, id).await {
-                Ok(found) => found,
-                // A concurrent repeat of the request may have been first.
-                Err(refused) => {
-                    return match self.known(caller, once.as_ref()).await? {
-                        Err(made) => removed(made),
-                        Ok(_) => Err(refused),
-                    };
-                }
-            };
+            let (present, version) = self.own_external(caller, id).await?;
             let (mut hooks, expect) = self.hooks_to_change(caller).await?;
             hooks.agents.retain(|hook| hook.agent != present.id);
             let mut records = vec![
@@ -370,10 +370,9 @@ impl Market {
                 put_hooks(caller, expect, &hooks),
             ];
             records.extend(fresh.as_ref().map(|fresh| fresh.used_for(StoredResult::Removed, self.now())));
-            let met: Result<(), Conflict> = self.kept_hooks(records).await?;
-            match met {
+            match self.kept_hooks(records).await? {
                 Ok(()) => return Ok(()),
-                Err(met) if is_about_once(&met) => return removed(self.met_itself(caller, once.as_ref()).await?),
+                Err(met) if is_about_once(&met) => break,
                 Err(_) => {}
             }
         }

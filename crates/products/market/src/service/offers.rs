@@ -16,7 +16,8 @@ use model::ports::store::Conflict;
 use model::{Expect, Fault, Json, Kind, Listed, RecordChange};
 use sha2::{Digest, Sha256};
 
-use crate::service::idempotency::StoredResult;
+use crate::service::idempotency::{StoredResult, is_about_once};
+use crate::service::orders::purchase_of;
 use crate::service::records::{self, capability_key};
 use crate::service::{
     Error, Event, Market, MarketCaller, MarketConfig, MarketEntity, Once, OrderRequest, Paged, Paging,
@@ -79,10 +80,17 @@ impl Market {
         id: Option<CapabilityId>,
         once: Option<Once>,
     ) -> Result<Capability, Error> {
-        let fresh = match self.known(caller, once.as_ref()).await? {
-            Ok(fresh) => fresh,
-            Err(made) => return capability_of(made),
-        };
+        let perform = |fresh| self.new_capability(caller, draft, id, fresh);
+        self.perform_once(once.as_ref().map(|once| (caller, once)), perform, capability_of).await
+    }
+
+    async fn new_capability(
+        &self,
+        caller: &MarketCaller,
+        draft: CapabilityDraft,
+        id: Option<CapabilityId>,
+        fresh: Option<FreshKey>,
+    ) -> Result<Capability, Error> {
         let config = self.config();
         let terms = checked(&draft, draft.served.as_ref(), &config)?;
         let id = id.unwrap_or_else(|| {
@@ -91,7 +99,7 @@ impl Market {
         let new = Capability::new(&caller.tenant, id, caller.user.clone(), terms, self.now());
         match self.keep_capability(None, &new, Expect::Absent, fresh.as_ref()).await? {
             Ok(()) => Ok(new),
-            Err(met) if is_about_once(&met) => self.met_itself(caller, once.as_ref()).await.and_then(capability_of),
+            Err(met) if is_about_once(&met) => Err(market_rules::Error::Changed.into()),
             Err(_) => Err(Error::Taken("capability")),
         }
     }
@@ -150,13 +158,18 @@ impl Market {
             }
             Actor::Platform => None,
         };
-        let fresh = match &promise {
-            Some((caller, once)) => match self.used(caller, once).await? {
-                Ok(fresh) => Some(fresh),
-                Err(made) => return outcome_of(made, id),
-            },
-            None => None,
-        };
+        let keyed = promise.as_ref().map(|(caller, once)| (caller, once));
+        self.perform_once(keyed, |fresh| self.changed_capability(actor, id, action, fresh), |made| outcome_of(made, id))
+            .await
+    }
+
+    async fn changed_capability(
+        &self,
+        actor: &Actor,
+        id: &CapabilityId,
+        action: impl Fn(&Capability) -> Result<CapabilityAction, Error>,
+        fresh: Option<FreshKey>,
+    ) -> Result<Option<Capability>, Error> {
         let tenant = self.config().tenant.clone();
         let key = capability_key(&tenant, id);
         for _ in 0..ATTEMPTS {
@@ -194,8 +207,8 @@ impl Market {
                     }
                 }
             };
-            if let (true, Some((caller, once))) = (is_about_once(&met), &promise) {
-                return outcome_of(self.met_itself(caller, Some(once)).await?, id);
+            if is_about_once(&met) {
+                break;
             }
         }
         Err(market_rules::Error::Changed.into())
@@ -237,25 +250,6 @@ impl Market {
             Ok(()) => Ok(Ok(())),
             Err(CommitError::Met(met @ Conflict::Record(..))) => Ok(Err(met)),
             Err(other @ (CommitError::Met(_) | CommitError::Fault(_))) => Err(other.into()),
-        }
-    }
-
-    pub(crate) async fn known(
-        &self,
-        caller: &MarketCaller,
-        once: Option<&Once>,
-    ) -> Result<Result<Option<FreshKey>, StoredResult>, Error> {
-        match once {
-            Some(once) => Ok(self.used(caller, once).await?.map(Some)),
-            None => Ok(Ok(None)),
-        }
-    }
-
-    /// The result of a concurrent repeat of the request that was first.
-    pub(crate) async fn met_itself(&self, caller: &MarketCaller, once: Option<&Once>) -> Result<StoredResult, Error> {
-        match self.known(caller, once).await? {
-            Err(made) => Ok(made),
-            Ok(_) => Err(market_rules::Error::Changed.into()),
         }
     }
 
@@ -343,32 +337,19 @@ impl Market {
             return Err(Fault::new(Kind::Forbidden, message).into());
         }
         let promised = once.is_some();
-        let known = match &once {
-            Some(once) => self.used(caller, once).await?.err(),
-            None => None,
-        };
-        let ordered = match known {
-            Some(StoredResult::Transaction(made)) if made.capability == *id => *made,
-            Some(
-                StoredResult::Transaction(_)
-                | StoredResult::Capability(_)
-                | StoredResult::Demand(_)
-                | StoredResult::External(_)
-                | StoredResult::Removed,
-            ) => {
-                return Err(Error::KeyReused);
+        let keyed = once.as_ref().map(|once| (caller, once));
+        let perform = async |fresh| {
+            // A capability that is not on sale is reported as missing before the checks below.
+            let capability = self.read_capability(id).await?.filter(Capability::is_on_sale);
+            let capability = capability.ok_or(Error::Unknown(MarketEntity::Capability))?;
+            if capability.terms.pricing_model != PricingModel::PerQuery {
+                let detail = "is not per_query: buy it with POST /api/v1/transactions";
+                return Err(FieldError::new("pricing_model", detail).into());
             }
-            None => {
-                // A capability that is not on sale is reported as missing before the checks below.
-                let capability = self.read_capability(id).await?.filter(Capability::is_on_sale);
-                let capability = capability.ok_or(Error::Unknown(MarketEntity::Capability))?;
-                if capability.terms.pricing_model != PricingModel::PerQuery {
-                    let detail = "is not per_query: buy it with POST /api/v1/transactions";
-                    return Err(FieldError::new("pricing_model", detail).into());
-                }
-                self.order(caller, OrderRequest { input, ..OrderRequest::of(id.clone()) }, once).await?
-            }
+            self.new_purchase(caller, OrderRequest { input, ..OrderRequest::of(id.clone()) }, fresh).await
         };
+        let repeat = |made| purchase_of(made, |made| made.capability == *id);
+        let ordered = self.perform_once(keyed, perform, repeat).await?;
         let patience_s = GRACE_S
             + match &ordered.served {
                 Served::Callback { timeout_s, .. } => *timeout_s,
@@ -503,10 +484,6 @@ fn outcome_of(made: StoredResult, id: &CapabilityId) -> Result<Option<Capability
         | StoredResult::Demand(_)
         | StoredResult::External(_) => Err(Error::KeyReused),
     }
-}
-
-pub(crate) fn is_about_once(met: &Conflict) -> bool {
-    matches!(met, Conflict::Record(kind, ..) if records::USED_KEYS.is(kind))
 }
 
 /// The list of all capabilities on the market.

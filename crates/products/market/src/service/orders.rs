@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use tokio::sync::OwnedMutexGuard;
 
 use crate::service::commit::{self, CommitInputs};
-use crate::service::idempotency::StoredResult;
+use crate::service::idempotency::{StoredResult, is_about_once};
 use crate::service::records::{self, PurchaseList};
 use crate::service::{
     AGENT, DIALECT, Error, Market, MarketCaller, MarketEntity, Once, Paged, Paging, User, sales, sellers,
@@ -164,6 +164,21 @@ impl PurchaseFeed {
     }
 }
 
+/// The purchase that the first request with this key made or changed; `is_asked` says whether the repeat is about it.
+pub(crate) fn purchase_of(
+    made: StoredResult,
+    is_asked: impl FnOnce(&Transaction) -> bool,
+) -> Result<Transaction, Error> {
+    match made {
+        StoredResult::Transaction(made) if is_asked(&made) => Ok(*made),
+        StoredResult::Transaction(_)
+        | StoredResult::Capability(_)
+        | StoredResult::Demand(_)
+        | StoredResult::External(_)
+        | StoredResult::Removed => Err(Error::KeyReused),
+    }
+}
+
 impl Market {
     /// Orders a capability. The money is held at once, or in a step of its own.
     pub async fn order(
@@ -172,19 +187,17 @@ impl Market {
         wish: OrderRequest,
         once: Option<Once>,
     ) -> Result<Transaction, Error> {
+        let perform = |fresh| self.new_purchase(caller, wish, fresh);
+        self.perform_once(once.as_ref().map(|once| (caller, once)), perform, |made| purchase_of(made, |_| true)).await
+    }
+
+    pub(crate) async fn new_purchase(
+        &self,
+        caller: &MarketCaller,
+        wish: OrderRequest,
+        fresh: Option<FreshKey>,
+    ) -> Result<Transaction, Error> {
         model::depth::check(wish.input.as_ref(), "input", self.engine().limits().data_depth).map_err(Error::Fault)?;
-        let fresh = match self.fresh(caller, once.as_ref()).await? {
-            Ok(fresh) => fresh,
-            Err(StoredResult::Transaction(made)) => return Ok(*made),
-            Err(
-                StoredResult::Capability(_)
-                | StoredResult::Demand(_)
-                | StoredResult::External(_)
-                | StoredResult::Removed,
-            ) => {
-                return Err(Error::KeyReused);
-            }
-        };
         let line = self.shared.queues.of(&caller.user.0);
         let _mine = match caller.via {
             Via::Agent => Some(line.lock().await),
@@ -197,19 +210,7 @@ impl Market {
             let PricedOrder { step, spent, capability, sold } = match ordered {
                 Ok(ordered) => ordered,
                 Err(_) if by_heart => continue,
-                // A concurrent repeat of the request may have taken the last of a limit.
-                Err(refused) => {
-                    return match self.fresh(caller, once.as_ref()).await? {
-                        Err(StoredResult::Transaction(made)) => Ok(*made),
-                        Ok(_)
-                        | Err(
-                            StoredResult::Capability(_)
-                            | StoredResult::Demand(_)
-                            | StoredResult::External(_)
-                            | StoredResult::Removed,
-                        ) => Err(refused),
-                    };
-                }
+                Err(refused) => return Err(refused),
             };
             let look_at = self.look_at(&step.transaction).await?;
             let made = fresh.as_ref().map(|fresh| {
@@ -242,18 +243,7 @@ impl Market {
                 }
                 Err(CommitError::Fault(fault)) => return Err(fault.into()),
                 Err(CommitError::Met(Conflict::Funds(_, on_it))) => return Err(short(row.price, on_it)),
-                Err(CommitError::Met(Conflict::Record(kind, ..))) if records::USED_KEYS.is(&kind) => {
-                    return match self.fresh(caller, once.as_ref()).await? {
-                        Err(StoredResult::Transaction(made)) => Ok(*made),
-                        Ok(_)
-                        | Err(
-                            StoredResult::Capability(_)
-                            | StoredResult::Demand(_)
-                            | StoredResult::External(_)
-                            | StoredResult::Removed,
-                        ) => Err(market_rules::Error::Changed.into()),
-                    };
-                }
+                Err(CommitError::Met(met)) if is_about_once(&met) => break,
                 Err(CommitError::Met(Conflict::Record(kind, ..))) if records::USED_CONFIRMATIONS.is(&kind) => {
                     return Err(autonomy::TokenRefused::Used.into());
                 }
@@ -262,17 +252,6 @@ impl Market {
             }
         }
         Err(market_rules::Error::Changed.into())
-    }
-
-    async fn fresh(
-        &self,
-        caller: &MarketCaller,
-        once: Option<&Once>,
-    ) -> Result<Result<Option<FreshKey>, StoredResult>, Error> {
-        match once {
-            Some(once) => Ok(self.used(caller, once).await?.map(Some)),
-            None => Ok(Ok(None)),
-        }
     }
 
     /// Computes the order as a step from stored or cached rows. Orders of a capability with limits are queued; `turn`
@@ -376,20 +355,18 @@ impl Market {
         action: TransactionAction,
         once: Option<(&MarketCaller, Once)>,
     ) -> Result<Transaction, Error> {
-        let fresh = match &once {
-            Some((caller, once)) => match self.used(caller, once).await? {
-                Ok(fresh) => Some(fresh),
-                Err(StoredResult::Transaction(made)) if made.id == id => return Ok(*made),
-                Err(
-                    StoredResult::Transaction(_)
-                    | StoredResult::Capability(_)
-                    | StoredResult::Demand(_)
-                    | StoredResult::External(_)
-                    | StoredResult::Removed,
-                ) => return Err(Error::KeyReused),
-            },
-            None => None,
-        };
+        let keyed = once.as_ref().map(|(caller, once)| (*caller, once));
+        let perform = |fresh| self.changed_purchase(actor, id, action, fresh);
+        self.perform_once(keyed, perform, |made| purchase_of(made, |made| made.id == id)).await
+    }
+
+    async fn changed_purchase(
+        &self,
+        actor: &Actor,
+        id: TransactionId,
+        action: TransactionAction,
+        fresh: Option<FreshKey>,
+    ) -> Result<Transaction, Error> {
         for _ in 0..=ATTEMPTS {
             let remembered = self.shared.recent.take(id);
             let is_remembered = remembered.is_some();
@@ -400,21 +377,7 @@ impl Market {
             let step = match row.step(actor, action.clone(), self.now(), &self.config().purchases) {
                 Ok(step) => step,
                 Err(_) if is_remembered => continue,
-                // A concurrent repeat of the request may have been first; then its result is the answer.
-                Err(refusal) => {
-                    let Some((caller, once)) = &once else { return Err(refusal.into()) };
-                    return match self.used(caller, once).await? {
-                        Err(StoredResult::Transaction(made)) if made.id == id => Ok(*made),
-                        Ok(_)
-                        | Err(
-                            StoredResult::Transaction(_)
-                            | StoredResult::Capability(_)
-                            | StoredResult::Demand(_)
-                            | StoredResult::External(_)
-                            | StoredResult::Removed,
-                        ) => Err(refusal.into()),
-                    };
-                }
+                Err(refused) => return Err(refused.into()),
             };
             let look_at = self.look_at(&step.transaction).await?;
             let made = fresh.as_ref().map(|fresh| {
@@ -452,19 +415,7 @@ impl Market {
                 Err(CommitError::Fault(fault)) if fault.kind == Kind::TaskSettled => {}
                 Err(CommitError::Fault(fault)) => return Err(fault.into()),
                 Err(CommitError::Met(Conflict::Funds(_, on_it))) => return Err(short(row.price, on_it)),
-                Err(CommitError::Met(Conflict::Record(kind, ..))) if records::USED_KEYS.is(&kind) => {
-                    let Some((caller, once)) = &once else { return Err(market_rules::Error::Changed.into()) };
-                    return match self.used(caller, once).await? {
-                        Err(StoredResult::Transaction(made)) => Ok(*made),
-                        Ok(_)
-                        | Err(
-                            StoredResult::Capability(_)
-                            | StoredResult::Demand(_)
-                            | StoredResult::External(_)
-                            | StoredResult::Removed,
-                        ) => Err(market_rules::Error::Changed.into()),
-                    };
-                }
+                Err(CommitError::Met(met)) if is_about_once(&met) => break,
                 Err(CommitError::Met(Conflict::Record(kind, ..))) if records::USED_CONFIRMATIONS.is(&kind) => {
                     return Err(autonomy::TokenRefused::Used.into());
                 }

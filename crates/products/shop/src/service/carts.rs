@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use engine::{CommitError, SideWrites};
 use ledger::records::read_fault;
-use ledger::{FreshKey, PriorUse};
+use ledger::{FreshKey, KeyState, PriorUse, perform_once};
 use model::RecordChange;
 use model::ports::store::Conflict;
 use serde::{Deserialize, Serialize};
@@ -59,22 +59,42 @@ pub(crate) enum KeyScope<'a> {
     Token(&'a str),
 }
 
+/// Whether a step that met this conflict reads again and tries again. The record of the request's own key is not such a
+/// conflict: a repeat of the request was faster.
+pub(crate) fn is_stale(met: &Conflict) -> bool {
+    match met {
+        Conflict::Record(kind, ..) => !records::USED_KEYS.is(kind),
+        met => matches!(met, Conflict::Entry(_)),
+    }
+}
+
 impl Shop {
-    pub(crate) async fn once(
-        &self,
-        whose: &KeyScope<'_>,
-        once: Option<&Once>,
-    ) -> Result<Result<Option<FreshKey>, ShopKeyResult>, Error> {
-        let Some(once) = once else { return Ok(Ok(None)) };
-        let whose: &[&str] = match whose {
+    async fn key_state(&self, scope: &KeyScope<'_>, once: Option<&Once>) -> Result<KeyState<ShopKeyResult>, Error> {
+        let Some(once) = once else { return Ok(KeyState::Fresh(None)) };
+        let scope: &[&str] = match scope {
             KeyScope::Workspace(caller) => &["workspace", caller.workspace.as_str()],
             KeyScope::Token(key) => &["token", key],
         };
-        match records::USED_KEYS.lookup(self.store(), whose, once, self.engine().keys_since()).await? {
-            PriorUse::Unused(fresh) => Ok(Ok(Some(fresh))),
-            PriorUse::Same(made) => Ok(Err(made)),
+        match records::USED_KEYS.lookup(self.store(), scope, once, self.engine().keys_since()).await? {
+            PriorUse::Unused(fresh) => Ok(KeyState::Fresh(Some(fresh))),
+            PriorUse::Same(made) => Ok(KeyState::Used(made)),
             PriorUse::Different => Err(Error::KeyReused),
         }
+    }
+
+    /// Performs a request once for its key; [`perform_once`] says how. `repeat` makes the answer from the first result.
+    pub(crate) async fn perform_once<T, P, R>(
+        &self,
+        scope: KeyScope<'_>,
+        once: Option<&Once>,
+        perform: impl FnOnce(Option<FreshKey>) -> P,
+        repeat: impl FnOnce(ShopKeyResult) -> R,
+    ) -> Result<T, Error>
+    where
+        P: Future<Output = Result<T, Error>>,
+        R: Future<Output = Result<T, Error>>,
+    {
+        perform_once(|| self.key_state(&scope, once), perform, repeat).await
     }
 
     /// Creates a cart. The idempotency key counts only with a credential: callers without one share no scope for keys.
@@ -88,38 +108,29 @@ impl Shop {
         if caller.is_some_and(|caller| caller.workspace != site.workspace) {
             return Err(Error::Workspace);
         }
-        let known = async || match caller {
-            Some(caller) => self.once(&KeyScope::Workspace(caller), once.as_ref()).await,
-            None => Ok(Ok(None)),
+        let Some(caller) = caller else { return self.new_cart(&site, None).await };
+        let repeat = async |made| match made {
+            ShopKeyResult::Cart { drawn } => self.cart(slug, &self.cart_token(&drawn)?).await,
+            ShopKeyResult::Changed | ShopKeyResult::Session { .. } | ShopKeyResult::Order => Err(Error::KeyReused),
         };
-        let token_of = |drawn: &str| Ok::<_, Error>(CartToken::draw(self.shared.secret.derive(&["cart", drawn])?));
-        let fresh = match known().await? {
-            Ok(fresh) => fresh,
-            Err(ShopKeyResult::Cart { drawn }) => return self.cart(slug, &token_of(&drawn)?).await,
-            Err(ShopKeyResult::Changed | ShopKeyResult::Session { .. } | ShopKeyResult::Order) => {
-                return Err(Error::KeyReused);
-            }
-        };
+        let scope = KeyScope::Workspace(caller);
+        self.perform_once(scope, once.as_ref(), |fresh| self.new_cart(&site, fresh), repeat).await
+    }
+
+    /// The token that a cart's random text stands for. The token is not stored.
+    fn cart_token(&self, drawn: &str) -> Result<CartToken, Error> {
+        Ok(CartToken::draw(self.shared.secret.derive(&["cart", drawn])?))
+    }
+
+    async fn new_cart(&self, site: &Site, fresh: Option<FreshKey>) -> Result<OpenCart, Error> {
         let drawn = secret::draw_text()?;
-        let token = token_of(&drawn)?;
-        self.check_cart_limit(slug).await?;
+        let token = self.cart_token(&drawn)?;
+        self.check_cart_limit(&site.slug).await?;
         let now = self.now();
-        let cart = Cart::open(&site, now, &self.config().rules);
+        let cart = Cart::open(site, now, &self.config().rules);
         let mut records = vec![records::put_cart(&token.key(), &cart, 0)];
         records.extend(fresh.map(|fresh| fresh.used_for(ShopKeyResult::Cart { drawn }, now)));
-        match self.engine().keep(SideWrites { records, ..SideWrites::default() }).await {
-            Ok(()) => {}
-            Err(CommitError::Met(Conflict::Record(kind, ..))) if records::USED_KEYS.is(&kind) => {
-                // A concurrent repeat of this request was committed first.
-                return match known().await? {
-                    Err(ShopKeyResult::Cart { drawn }) => self.cart(slug, &token_of(&drawn)?).await,
-                    Ok(_) | Err(ShopKeyResult::Changed | ShopKeyResult::Session { .. } | ShopKeyResult::Order) => {
-                        Err(shop_rules::Error::Changed.into())
-                    }
-                };
-            }
-            Err(unmoved) => return Err(unmoved.into()),
-        }
+        self.engine().keep(SideWrites { records, ..SideWrites::default() }).await?;
         self.shared.alarm.notify_one();
         let totals = cart.totals(&site.terms, now)?;
         Ok(OpenCart { token, cart, totals })
@@ -174,16 +185,25 @@ impl Shop {
     ) -> Result<OpenCart, Error> {
         let site = self.site(slug).await?;
         let key = token.key();
-        let fresh = match self.once(&KeyScope::Token(&key), once.as_ref()).await? {
-            Ok(fresh) => fresh,
-            Err(ShopKeyResult::Changed) => return self.cart(slug, token).await,
-            Err(ShopKeyResult::Cart { .. } | ShopKeyResult::Session { .. } | ShopKeyResult::Order) => {
-                return Err(Error::KeyReused);
-            }
+        let repeat = async |made| match made {
+            ShopKeyResult::Changed => self.cart(slug, token).await,
+            ShopKeyResult::Cart { .. } | ShopKeyResult::Session { .. } | ShopKeyResult::Order => Err(Error::KeyReused),
         };
+        let perform = |fresh| self.changed_cart(&site, token, change, fresh);
+        self.perform_once(KeyScope::Token(&key), once.as_ref(), perform, repeat).await
+    }
+
+    async fn changed_cart(
+        &self,
+        site: &Site,
+        token: &CartToken,
+        change: &CartChange,
+        fresh: Option<FreshKey>,
+    ) -> Result<OpenCart, Error> {
+        let key = token.key();
         for _ in 0..ATTEMPTS {
-            let (cart, version) = self.read_cart(slug, &key).await?;
-            let act = self.act_of(&site, &cart, change).await?;
+            let (cart, version) = self.read_cart(&site.slug, &key).await?;
+            let act = self.act_of(site, &cart, change).await?;
             let now = self.now();
             let cart = cart.act(act, now, &self.config().rules)?;
             let mut records = vec![records::put_cart(&key, &cart, version)];
@@ -193,17 +213,8 @@ impl Shop {
                     let totals = cart.totals(&site.terms, now)?;
                     return Ok(OpenCart { token: token.clone(), cart, totals });
                 }
-                Err(CommitError::Met(Conflict::Record(kind, ..))) if records::USED_KEYS.is(&kind) => {
-                    return match self.once(&KeyScope::Token(&key), once.as_ref()).await? {
-                        Err(ShopKeyResult::Changed) => self.cart(slug, token).await,
-                        Ok(_)
-                        | Err(ShopKeyResult::Cart { .. } | ShopKeyResult::Session { .. } | ShopKeyResult::Order) => {
-                            Err(shop_rules::Error::Changed.into())
-                        }
-                    };
-                }
-                Err(CommitError::Met(Conflict::Record(..))) => {}
-                Err(unmoved) => return Err(unmoved.into()),
+                Err(CommitError::Met(met)) if is_stale(&met) => {}
+                Err(refused) => return Err(refused.into()),
             }
         }
         Err(shop_rules::Error::Changed.into())

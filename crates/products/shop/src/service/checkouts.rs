@@ -1,16 +1,18 @@
 //! Checkouts: from a cart to an order. A journal entry that leaves no account below zero reserves the stock: among concurrent
 //! buyers of the last units, as many succeed as there are units, each at the first attempt.
 
+use std::sync::Arc;
+
 use engine::CommitError;
 use ledger::FreshKey;
 use ledger::records::unchanged;
 use model::ports::store::Conflict;
 use shop_rules::{
     Buyer, CartToken, CheckoutInputs, CheckoutStep, ConfirmationToken, Order, Product, Session, SessionId,
-    SessionStatus, Slug, Unit, checkout,
+    SessionStatus, Site, Slug, Unit, checkout,
 };
 
-use crate::service::carts::{ATTEMPTS, KeyScope, ShopKeyResult};
+use crate::service::carts::{ATTEMPTS, KeyScope, ShopKeyResult, is_stale};
 use crate::service::records;
 use crate::service::{Error, Once, Shop, ShopEntity, secret};
 
@@ -45,28 +47,32 @@ impl Shop {
         OpenCheckout { session, token, complete_url }
     }
 
+    /// The token that a checkout's random text stands for.
+    fn checkout_token(&self, drawn: &str) -> Result<ConfirmationToken, Error> {
+        Ok(ConfirmationToken::draw(self.shared.secret.derive(&["checkout", drawn])?))
+    }
+
     /// Begins a checkout: reads current prices and reserves stock.
     pub async fn checkout(&self, slug: &Slug, cart: &CartToken, once: Option<Once>) -> Result<OpenCheckout, Error> {
         let site = self.site(slug).await?;
         let key = cart.key();
-        let token_of =
-            |drawn: &str| Ok::<_, Error>(ConfirmationToken::draw(self.shared.secret.derive(&["checkout", drawn])?));
-        let again = async |drawn: &str| {
-            let token = token_of(drawn)?;
-            match self.read_session(&token.session()).await? {
-                Some((session, _)) => Ok(self.begun(session, token)),
-                None => Err(Error::Unknown(ShopEntity::Session)),
+        let repeat = async |made| match made {
+            ShopKeyResult::Session { drawn } => {
+                let token = self.checkout_token(&drawn)?;
+                let found = self.read_session(&token.session()).await?;
+                let (session, _) = found.ok_or(Error::Unknown(ShopEntity::Session))?;
+                Ok(self.begun(session, token))
             }
+            ShopKeyResult::Cart { .. } | ShopKeyResult::Changed | ShopKeyResult::Order => Err(Error::KeyReused),
         };
-        let fresh = match self.once(&KeyScope::Token(&key), once.as_ref()).await? {
-            Ok(fresh) => fresh,
-            Err(ShopKeyResult::Session { drawn }) => return again(&drawn).await,
-            Err(ShopKeyResult::Cart { .. } | ShopKeyResult::Changed | ShopKeyResult::Order) => {
-                return Err(Error::KeyReused);
-            }
-        };
+        let perform = |fresh| self.new_checkout(&site, key.clone(), fresh);
+        self.perform_once(KeyScope::Token(&key), once.as_ref(), perform, repeat).await
+    }
+
+    async fn new_checkout(&self, site: &Site, key: Arc<str>, fresh: Option<FreshKey>) -> Result<OpenCheckout, Error> {
+        let slug = &site.slug;
         let drawn = secret::draw_text()?;
-        let token = token_of(&drawn)?;
+        let token = self.checkout_token(&drawn)?;
         for _ in 0..ATTEMPTS {
             let (cart, version) = self.read_cart(slug, &key).await?;
             let rows = self.product_rows(slug, cart.items.iter().map(|item| &item.product)).await?;
@@ -76,24 +82,13 @@ impl Shop {
             };
             let products: Vec<Product> = rows.values().map(|(product, _)| product.clone()).collect();
             let ground = CheckoutInputs {
-                site: &site,
+                site,
                 key: key.clone(),
                 products: &products,
                 coupon: coupon.as_ref().map(|(coupon, _)| coupon),
             };
             let now = self.now();
-            let step = match checkout::begin(&cart, &ground, &token, now, &self.config().rules) {
-                Ok(step) => step,
-                // A concurrent repeat of this request may have been committed first.
-                Err(refusal) => {
-                    return match self.once(&KeyScope::Token(&key), once.as_ref()).await? {
-                        Err(ShopKeyResult::Session { drawn }) => again(&drawn).await,
-                        Ok(_) | Err(ShopKeyResult::Cart { .. } | ShopKeyResult::Changed | ShopKeyResult::Order) => {
-                            Err(refusal.into())
-                        }
-                    };
-                }
-            };
+            let step = checkout::begin(&cart, &ground, &token, now, &self.config().rules)?;
             // The commit fails if a row that the prices were computed from has changed.
             let mut beside: Vec<_> = rows
                 .values()
@@ -116,7 +111,7 @@ impl Shop {
                 Err(CommitError::Met(Conflict::Funds(account, on_it))) => {
                     return Err(short(&step, &account, on_it).into());
                 }
-                Err(CommitError::Met(Conflict::Record(..))) => {}
+                Err(CommitError::Met(met)) if is_stale(&met) => {}
                 Err(unmoved) => return Err(unmoved.into()),
             }
         }
@@ -145,13 +140,17 @@ impl Shop {
         if token.session() != *id {
             return Err(Error::Unknown(ShopEntity::Session));
         }
-        let fresh = match self.once(&KeyScope::Token(id.as_str()), once.as_ref()).await? {
-            Ok(fresh) => fresh,
-            Err(ShopKeyResult::Order) => return self.made_order(id).await,
-            Err(ShopKeyResult::Cart { .. } | ShopKeyResult::Changed | ShopKeyResult::Session { .. }) => {
-                return Err(Error::KeyReused);
+        let repeat = async |made| match made {
+            ShopKeyResult::Order => self.made_order(id).await,
+            ShopKeyResult::Cart { .. } | ShopKeyResult::Changed | ShopKeyResult::Session { .. } => {
+                Err(Error::KeyReused)
             }
         };
+        let perform = |fresh| self.pay_and_sell(id, buyer, fresh);
+        self.perform_once(KeyScope::Token(id.as_str()), once.as_ref(), perform, repeat).await
+    }
+
+    async fn pay_and_sell(&self, id: &SessionId, buyer: &Buyer, fresh: Option<FreshKey>) -> Result<Order, Error> {
         let buyer = buyer.check()?;
         let (session, _) = self.read_session(id).await?.ok_or(Error::Unknown(ShopEntity::Session))?;
         session.is_open(self.now())?;
@@ -162,11 +161,6 @@ impl Shop {
             let sold = self.read_order(&id.order()).await?.is_some_and(|(order, _)| order.paid == paid);
             if !sold {
                 self.shared.payments.give_back(&session, &paid).await;
-            }
-            if let (true, Err(ShopKeyResult::Order)) =
-                (sold, self.once(&KeyScope::Token(id.as_str()), once.as_ref()).await?)
-            {
-                return self.made_order(id).await;
             }
         }
         done
@@ -193,7 +187,7 @@ impl Shop {
             let beside = fresh.map(|fresh| fresh.used_for(ShopKeyResult::Order, now)).into_iter().collect();
             match self.commit_step(&session.cart, &step, (version, session_version), beside).await {
                 Ok(()) => return step.order.ok_or(Error::Unknown(ShopEntity::Order)),
-                Err(CommitError::Met(Conflict::Record(..) | Conflict::Entry(_))) => {}
+                Err(CommitError::Met(met)) if is_stale(&met) => {}
                 Err(unmoved) => return Err(unmoved.into()),
             }
         }
@@ -212,7 +206,7 @@ impl Shop {
             let step = session.cancel(&cart, self.now(), &self.config().rules)?;
             match self.commit_step(&session.cart, &step, (version, session_version), Vec::new()).await {
                 Ok(()) => return step.session.ok_or(Error::Unknown(ShopEntity::Session)),
-                Err(CommitError::Met(Conflict::Record(..) | Conflict::Entry(_))) => {}
+                Err(CommitError::Met(met)) if is_stale(&met) => {}
                 Err(unmoved) => return Err(unmoved.into()),
             }
         }

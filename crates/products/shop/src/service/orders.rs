@@ -1,11 +1,11 @@
 //! Orders: reading, and the shop's actions on them.
 
 use engine::{CommitError, SideWrites};
+use ledger::FreshKey;
 use ledger::records::decode;
-use model::ports::store::Conflict;
 use shop_rules::{ConfirmationToken, Order, OrderAct, OrderId, Product, Session, Slug};
 
-use crate::service::carts::{ATTEMPTS, KeyScope, ShopKeyResult};
+use crate::service::carts::{ATTEMPTS, KeyScope, ShopKeyResult, is_stale};
 use crate::service::records;
 use crate::service::{Error, Once, Shop, ShopEntity, WorkspaceCaller};
 
@@ -71,17 +71,27 @@ impl Shop {
         act: &OrderAct,
         once: Option<Once>,
     ) -> Result<Order, Error> {
+        let repeat = async |made| match made {
+            ShopKeyResult::Order => {
+                let found = self.read_order(id).await?.filter(|(order, _)| order.workspace == caller.workspace);
+                found.map(|(order, _)| order).ok_or(Error::Unknown(ShopEntity::Order))
+            }
+            ShopKeyResult::Cart { .. } | ShopKeyResult::Changed | ShopKeyResult::Session { .. } => {
+                Err(Error::KeyReused)
+            }
+        };
+        let perform = |fresh| self.changed_order(caller, id, act, fresh);
+        self.perform_once(KeyScope::Workspace(caller), once.as_ref(), perform, repeat).await
+    }
+
+    async fn changed_order(
+        &self,
+        caller: &WorkspaceCaller,
+        id: &OrderId,
+        act: &OrderAct,
+        fresh: Option<FreshKey>,
+    ) -> Result<Order, Error> {
         for _ in 0..ATTEMPTS {
-            let fresh = match self.once(&KeyScope::Workspace(caller), once.as_ref()).await? {
-                Ok(fresh) => fresh,
-                Err(ShopKeyResult::Order) => {
-                    let found = self.read_order(id).await?.filter(|(order, _)| order.workspace == caller.workspace);
-                    return found.map(|(order, _)| order).ok_or(Error::Unknown(ShopEntity::Order));
-                }
-                Err(ShopKeyResult::Cart { .. } | ShopKeyResult::Changed | ShopKeyResult::Session { .. }) => {
-                    return Err(Error::KeyReused);
-                }
-            };
             let found = self.read_order(id).await?.filter(|(order, _)| order.workspace == caller.workspace);
             let (order, version) = found.ok_or(Error::Unknown(ShopEntity::Order))?;
             let now = self.now();
@@ -89,12 +99,12 @@ impl Shop {
             let stock = step.stock.as_ref().and_then(|moves| moves.entry(now));
             let money = step.money.as_ref().map(ledger::entry::entry);
             let mut records = vec![records::put_order(&step.order, version)];
-            records.extend(fresh.map(|fresh| fresh.used_for(ShopKeyResult::Order, now)));
+            records.extend(fresh.as_ref().map(|fresh| fresh.used_for(ShopKeyResult::Order, now)));
             let along =
                 SideWrites { records, entries: stock.into_iter().chain(money).collect(), ..SideWrites::default() };
             match self.engine().keep(along).await {
                 Ok(()) => return Ok(step.order),
-                Err(CommitError::Met(Conflict::Record(..) | Conflict::Entry(_))) => {}
+                Err(CommitError::Met(met)) if is_stale(&met) => {}
                 Err(unmoved) => return Err(unmoved.into()),
             }
         }
