@@ -15,7 +15,7 @@ use http::{HeaderValue, Method, Request, StatusCode, Version};
 use hyper::body::{Body as _, Incoming};
 use model::{Fault, Kind};
 use web::body::Response;
-use web::headers::{REQUEST_ID, check_media_type, request_id, trace};
+use web::headers::{REQUEST_ID, check_media_type, request_id, trace, unrepeated};
 use web::request_log::RequestLine;
 use web::response::{not_allowed, text};
 use web::{client_address, cors};
@@ -24,7 +24,7 @@ use crate::fronts::{self, Gate, RequestLog};
 use crate::linger::BodyUnread;
 use crate::metrics::RequestOutcome;
 use crate::mounts::{self, MountedAgent, RouteTarget};
-use crate::product::{Accepts, CardRequest, EndpointRequest, ProductEndpoint, RequestBody};
+use crate::product::{Accepts, CardRequest, EndpointRequest, ProductEndpoint, RefusalForm, RequestBody};
 use crate::{GatewayVersion, intake};
 
 /// Time limit for the body of a refused request.
@@ -38,7 +38,7 @@ pub(crate) enum Coverage {
     HealthOnly,
 }
 
-fn no_connection_left() -> Fault {
+pub(crate) fn no_connection_left() -> Fault {
     let message =
         "the server has as many connections as it takes, in all or from your address; close one, or try again in 2 s";
     Fault::new(Kind::Unavailable, message).retry_after(2)
@@ -72,7 +72,7 @@ pub(crate) async fn respond(
     cors::allow(server.settings.allowed_origins(), &head.headers, response.headers_mut());
     // A response without a cache header is private.
     response.headers_mut().entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
-    if let Ok(id) = HeaderValue::from_str(&request_id) {
+    if let Some(id) = unrepeated(&request_id) {
         response.headers_mut().insert(REQUEST_ID.clone(), id);
     }
     if !log.body_ended {
@@ -246,7 +246,13 @@ async fn turn_away(
 ) -> Response {
     match target {
         RouteTarget::Rpc(mounted) => fronts::jsonrpc::answer(server, mounted, head, Err(fault), log).await,
-        RouteTarget::Product(endpoint) => endpoint.turn_away(server, head, fault, log).await,
+        RouteTarget::Product(endpoint) => match endpoint.refusals() {
+            RefusalForm::Text => refused_as_text(&fault),
+            RefusalForm::Written(write) => write(&fault, log),
+            RefusalForm::Answer => {
+                endpoint.answer(EndpointRequest { server, head, body: RequestBody::Refused(fault), log }).await
+            }
+        },
         RouteTarget::Rest(_, below) => fronts::rest::turned_away(below, head, &fault, log),
         RouteTarget::OldExtendedCard(_) => fronts::rest::turned_away("/v1/card", head, &fault, log),
         RouteTarget::Card(_)
@@ -263,7 +269,7 @@ async fn turn_away(
 }
 
 /// A refusal in plain text, for addresses without a form of their own.
-pub fn refused_as_text(fault: &Fault) -> Response {
+fn refused_as_text(fault: &Fault) -> Response {
     let status = fronts::status_of(fault.kind).unwrap_or(StatusCode::TOO_MANY_REQUESTS);
     let mut response = text(status, format!("{fault}\n"));
     if let Some(seconds) = fault.retry_after_s {

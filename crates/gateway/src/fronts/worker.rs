@@ -6,14 +6,14 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use dialects::framing::{query, scan, sse};
 use futures_util::StreamExt as _;
 use futures_util::stream::BoxStream;
 use http::header::ToStrError;
-use http::{HeaderName, HeaderValue, Method, StatusCode, request};
+use http::{HeaderName, HeaderValue, StatusCode, request};
 use hyper::body::Incoming;
 use model::ports::agent::Agent;
 use model::ports::worker::{LeaseStatus, Leased, ReportError, WorkerNotice, WorkerQueue, WorkerReport};
@@ -28,9 +28,11 @@ use crate::GatewayVersion;
 use crate::intake;
 use crate::settings::{self, Settings};
 use web::body::{Response, ResponseBody};
+use web::context::RequestContext;
 use web::credentials;
 use web::headers::{idempotency_key, text};
 use web::response::{Rejection, json};
+use web::routes::{HeadRule, NoRoute, RouteRow, RouteTable};
 use web::sse::{EventSource, EventStream, Flow};
 
 static X_LEASE: HeaderName = HeaderName::from_static("x-lease");
@@ -44,15 +46,25 @@ const MOST_SLOTS: usize = 1_000;
 const LOOK: Duration = Duration::from_millis(500);
 const LONGEST_NAME: usize = 256;
 
-/// A status, a message, and the seconds after which a worker may try again.
-struct Error(StatusCode, String, Option<u32>);
+#[derive(Debug)]
+struct Error {
+    status: StatusCode,
+    message: String,
+    retry_after_s: Option<u32>,
+    /// For 405.
+    allow: Option<String>,
+}
 
 impl Error {
-    fn new(status: StatusCode, says: impl Into<String>) -> Error {
-        Error(status, says.into(), None)
+    fn new(status: StatusCode, message: impl Into<String>) -> Error {
+        Error { status, message: message.into(), retry_after_s: None, allow: None }
     }
-    fn unreadable(says: impl Into<String>) -> Error {
-        Error::new(StatusCode::UNPROCESSABLE_ENTITY, says)
+    fn unreadable(message: impl Into<String>) -> Error {
+        Error::new(StatusCode::UNPROCESSABLE_ENTITY, message)
+    }
+    fn method(allow: String) -> Error {
+        let message = format!("send {allow}");
+        Error { allow: Some(allow), ..Error::new(StatusCode::METHOD_NOT_ALLOWED, message) }
     }
 }
 
@@ -76,7 +88,7 @@ impl From<Fault> for Error {
     fn from(fault: Fault) -> Error {
         // Faults before the queue is asked; those without a status are about the form of the request.
         let status = super::status_of(fault.kind).unwrap_or(StatusCode::BAD_REQUEST);
-        Error(status, fault.message, fault.retry_after_s)
+        Error { retry_after_s: fault.retry_after_s, ..Error::new(status, fault.message) }
     }
 }
 
@@ -157,6 +169,54 @@ fn desk(server: &GatewayVersion, agent: &str) -> Option<Arc<dyn WorkerQueue>> {
     server.engine.desk(agent).or_else(leaving)
 }
 
+/// The request of a worker, by its route.
+#[derive(Clone, Copy)]
+enum WorkerCall {
+    /// Turns as a stream.
+    Stream,
+    Lease,
+    /// News of a turn.
+    Report(fn(&WorkerRequest<'_>) -> Result<WorkerReport, Error>),
+}
+
+struct WorkerRoute {
+    verb: &'static str,
+    path: &'static str,
+    /// For the log.
+    operation: &'static str,
+    call: WorkerCall,
+}
+
+impl RouteRow for WorkerRoute {
+    /// A stream leases the turns that it sends.
+    const HEAD: HeadRule = HeadRule::Unanswered;
+
+    fn method(&self) -> &str {
+        self.verb
+    }
+    fn path(&self) -> &'static str {
+        self.path
+    }
+}
+
+macro_rules! routes {
+    ($($verb:ident $path:literal $operation:literal => $call:expr;)+) => {
+        &[$(WorkerRoute { verb: stringify!($verb), path: $path, operation: $operation, call: $call }),+]
+    };
+}
+
+/// Paths below `/workers/{agent}`.
+static ROUTES: &[WorkerRoute] = routes! {
+    GET "/stream" "worker_stream" => WorkerCall::Stream;
+    POST "/lease" "worker_lease" => WorkerCall::Lease;
+    POST "/turns/{turn}/heartbeat" "worker_heartbeat" => WorkerCall::Report(|_| Ok(WorkerReport::Alive));
+    POST "/turns/{turn}/events" "worker_events" => WorkerCall::Report(|said| Ok(WorkerReport::Events(said.events()?)));
+    POST "/turns/{turn}/deliver" "worker_deliver" => WorkerCall::Report(|said| Ok(WorkerReport::Deliver(said.event())));
+    POST "/turns/{turn}/fail" "worker_fail" => WorkerCall::Report(|said| said.failure());
+};
+
+static TABLE: LazyLock<RouteTable<WorkerRoute>> = LazyLock::new(|| RouteTable::new(ROUTES));
+
 pub(crate) async fn answer(
     server: &Arc<GatewayVersion>,
     agent: &str,
@@ -166,21 +226,20 @@ pub(crate) async fn answer(
     log: &mut RequestLog,
 ) -> Response {
     log.operation = "worker";
-    match route(server, agent, below, head, body, log).await {
+    match call(server, agent, below, head, body, log).await {
         Ok(response) => response,
-        Err(Error(status, says, retry_after)) => {
-            let allowed = if below == "/stream" { "GET" } else { "POST" };
-            let body = json!({ "error": says }).to_string();
-            Rejection::new(status, says, body)
-                .retry_after(retry_after)
-                .allow(Some(allowed).filter(|_| status == StatusCode::METHOD_NOT_ALLOWED))
+        Err(Error { status, message, retry_after_s, allow }) => {
+            let body = json!({ "error": message }).to_string();
+            Rejection::new(status, message, body)
+                .retry_after(retry_after_s)
+                .allow(allow.as_deref())
                 .challenge(|| HeaderValue::from_static("Bearer"))
                 .respond(log)
         }
     }
 }
 
-async fn route(
+async fn call(
     server: &Arc<GatewayVersion>,
     agent: &str,
     below: &str,
@@ -188,22 +247,15 @@ async fn route(
     body: Incoming,
     log: &mut RequestLog,
 ) -> Result<Response, Error> {
-    let nothing = || Error::new(StatusCode::NOT_FOUND, format!("there is nothing at {}", head.uri.path()));
     let desk = desk(server, agent).ok_or_else(|| {
         Error::new(StatusCode::NOT_FOUND, format!("{agent:?} is no agent that leaves its turns to workers"))
     })?;
     log.agent = Some(agent.into());
-    let mut segments = below.trim_start_matches('/').split('/');
-    let asked = (segments.next(), segments.next(), segments.next(), segments.next());
-    let verb = match asked {
-        (Some("stream"), None, ..) => Method::GET,
-        (Some("lease"), None, ..) => Method::POST,
-        (Some("turns"), Some(_), Some("heartbeat" | "events" | "deliver" | "fail"), None) => Method::POST,
-        _ => return Err(nothing()),
-    };
-    if head.method != verb {
-        return Err(Error::new(StatusCode::METHOD_NOT_ALLOWED, format!("send {verb}")));
-    }
+    let path = format!("/{}", below.trim_start_matches('/'));
+    let (route, params) = TABLE.find(&head.method, &path).map_err(|error| match error {
+        NoRoute::Path => Error::new(StatusCode::NOT_FOUND, format!("there is nothing at {}", head.uri.path())),
+        NoRoute::Method { allow } => Error::method(allow),
+    })?;
     if !desk.admits(credentials::bearer(&head.headers)) {
         if let Some(throttle) = &server.throttle {
             throttle.failed(log.address)?;
@@ -212,39 +264,45 @@ async fn route(
         return Err(Error::new(StatusCode::UNAUTHORIZED, says));
     }
     log.caller = Some("worker".into());
-    if verb == Method::GET {
-        log.operation = "worker_stream";
-        return stream(server, &*desk, head.uri.query());
-    }
+    let report_reader = match route.call {
+        WorkerCall::Stream => {
+            log.operation = route.operation;
+            return stream(server, &*desk, head.uri.query());
+        }
+        WorkerCall::Lease => None,
+        WorkerCall::Report(read) => Some(read),
+    };
     web::headers::check_media_type(&head.headers)
         .map_err(|fault| Error::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, fault.message))?;
     let body = intake::read(server, head, body, None, Gate::Open, log).await?;
     let said = WorkerRequest::read(&body, server.engine.limits().json_depth)?;
-    if let (Some("turns"), Some(turn), Some(what), _) = asked {
-        let turn: TurnId = turn.parse().map_err(|_| Error::from(ReportError::Unknown))?;
-        let lease = said.text("lease")?.or_else(|| given(text(&head.headers, &X_LEASE)));
-        let lease = lease.ok_or_else(|| Error::unreadable("say which lease: as \"lease\" or in X-Lease"))?;
-        let delivery = said.text("id")?.or_else(|| given(idempotency_key(&head.headers)));
-        if delivery.as_ref().is_some_and(|id| id.len() > LONGEST_NAME) {
-            return Err(Error::unreadable(format!("id: choose one of at most {LONGEST_NAME} bytes")));
-        }
-        let word;
-        (log.operation, word) = match what {
-            "heartbeat" => ("worker_heartbeat", WorkerReport::Alive),
-            "events" => ("worker_events", WorkerReport::Events(said.events()?)),
-            "deliver" => ("worker_deliver", WorkerReport::Deliver(said.event())),
-            _fail => {
-                let (says, retryable) = (said.text("error")?, said.read_member("retryable")?.unwrap_or(false));
-                ("worker_fail", WorkerReport::Fail { says, retryable })
-            }
-        };
-        let contact = desk.take(turn, lease, delivery, word).await?;
-        return Ok(json(contact_json(contact)));
+    log.operation = route.operation;
+    if let Some(read) = report_reader {
+        let http = RequestContext { head, address: log.address, params, query: Vec::new(), body: &body };
+        return report(&*desk, &http, &said, read).await;
     }
-    log.operation = "worker_lease";
     let worker = name(said.text("worker")?.as_deref())?;
     let wait = said.read_member("wait_ms")?.unwrap_or(WAIT_MS).min(LONGEST_WAIT_MS);
     lease(server, &*desk, &worker, Duration::from_millis(wait)).await
+}
+
+/// Hands a worker's report to the queue.
+async fn report(
+    desk: &dyn WorkerQueue,
+    http: &RequestContext<'_>,
+    said: &WorkerRequest<'_>,
+    read: fn(&WorkerRequest<'_>) -> Result<WorkerReport, Error>,
+) -> Result<Response, Error> {
+    let turn: TurnId = http.id().parse().map_err(|_| Error::from(ReportError::Unknown))?;
+    let headers = &http.head.headers;
+    let lease = said.text("lease")?.or_else(|| given(text(headers, &X_LEASE)));
+    let lease = lease.ok_or_else(|| Error::unreadable("say which lease: as \"lease\" or in X-Lease"))?;
+    let delivery = said.text("id")?.or_else(|| given(idempotency_key(headers)));
+    if delivery.as_ref().is_some_and(|id| id.len() > LONGEST_NAME) {
+        return Err(Error::unreadable(format!("id: choose one of at most {LONGEST_NAME} bytes")));
+    }
+    let contact = desk.take(turn, lease, delivery, read(said)?).await?;
+    Ok(json(contact_json(contact)))
 }
 
 /// A turn, or 204 if none comes.
@@ -258,7 +316,7 @@ async fn lease(
     loop {
         if server.engine.is_draining() {
             let says = "the server is shutting down; try again in a second";
-            return Err(Error(StatusCode::SERVICE_UNAVAILABLE, says.into(), Some(1)));
+            return Err(Error { retry_after_s: Some(1), ..Error::new(StatusCode::SERVICE_UNAVAILABLE, says) });
         }
         let left = until.saturating_duration_since(Instant::now());
         if let Some(leased) = desk.lease(worker, left.min(LOOK)).await {
@@ -386,6 +444,11 @@ impl<'a> WorkerRequest<'a> {
         let events: Vec<&RawValue> =
             serde_json::from_str(list).map_err(|error| Error::unreadable(format!("events: {error}")))?;
         Ok(events.into_iter().map(|event| event.get().to_owned()).collect())
+    }
+
+    fn failure(&self) -> Result<WorkerReport, Error> {
+        let (says, retryable) = (self.text("error")?, self.read_member("retryable")?.unwrap_or(false));
+        Ok(WorkerReport::Fail { says, retryable })
     }
 
     /// The object as an event, if it has more members than the lease and the id. Readers of events ignore unknown

@@ -27,7 +27,7 @@ use web::body::Response;
 use crate::admin::AdminCommand;
 use crate::fronts::RequestLog;
 use crate::mounts::MountedAgent;
-use crate::{GatewayVersion, Settings, service, settings};
+use crate::{GatewayVersion, Settings, settings};
 
 /// A product, before it is configured.
 pub trait ProductKind: Sync {
@@ -357,14 +357,19 @@ pub trait ProductEndpoint: Send + Sync {
 
     fn answer<'a>(&'a self, request: EndpointRequest<'a>) -> BoxFuture<'a, Response>;
 
-    /// Answers a request that is refused before its body is read, such as for the rate of its address.
-    fn turn_away<'a>(
-        &'a self,
-        _server: &'a Arc<GatewayVersion>,
-        _head: &'a request::Parts,
-        fault: Fault,
-        _log: &'a mut RequestLog,
-    ) -> BoxFuture<'a, Response> {
-        Box::pin(async move { service::refused_as_text(&fault) })
+    /// The form of a refusal before the body is read, such as for the rate of an address.
+    fn refusals(&self) -> RefusalForm {
+        RefusalForm::Text
     }
+}
+
+/// How an endpoint refuses a request before the body is read.
+#[derive(Clone, Copy)]
+pub enum RefusalForm {
+    /// Plain text.
+    Text,
+    /// [`ProductEndpoint::answer`] writes it: the body is [`RequestBody::Refused`].
+    Answer,
+    /// This function writes it, because `answer` does other work first.
+    Written(fn(&Fault, &mut RequestLog) -> Response),
 }

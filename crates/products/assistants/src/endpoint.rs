@@ -152,7 +152,7 @@ async fn call(
     };
     let mut effective = EffectiveCall::of(Decoded { call, tenant: None }, &head.headers)?;
     let wire = profile.wire(&request.method);
-    let asked = CallContext { server, mounted, head, caller, wire, rules: wire, threaded: true };
+    let asked = CallContext { server, mounted, head, caller, wire: wire.into(), rules: wire, threaded: true };
     relate_to_task(&asked, profile, &mut effective, context.as_ref(), resume, request).await?;
     let (done, tenant) = asked.perform(effective, body, log).await.map_err(|fault| named(fault, request))?;
     let mut response = match done {

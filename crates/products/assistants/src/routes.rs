@@ -11,12 +11,11 @@ use uuid::Uuid;
 use web::body::Response;
 
 use crate::endpoint::{self, AssistantAddress};
-use gateway::fronts::{RequestLog, at_mount};
+use gateway::fronts::at_mount;
 use gateway::mounts::{CARD, OLD_CARD};
 use gateway::product::{
-    Accepts, CardRequest, Demo, EndpointRequest, ProductEndpoint, ProductRoute, ProductService, RequestBody,
+    Accepts, CardRequest, Demo, EndpointRequest, ProductEndpoint, ProductRoute, ProductService, RefusalForm,
 };
-use gateway::service::refused_as_text;
 use gateway::{GatewayVersion, auth};
 
 pub struct AssistantsService {
@@ -127,18 +126,10 @@ impl ProductEndpoint for AssistantsEndpoint<'_> {
         })
     }
 
-    fn turn_away<'a>(
-        &'a self,
-        server: &'a Arc<GatewayVersion>,
-        head: &'a request::Parts,
-        fault: Fault,
-        log: &'a mut RequestLog,
-    ) -> BoxFuture<'a, Response> {
+    fn refusals(&self) -> RefusalForm {
         match self {
-            AssistantsEndpoint::Assistant(_) | AssistantsEndpoint::Shared(_) => {
-                self.answer(EndpointRequest { server, head, body: RequestBody::Refused(fault), log })
-            }
-            AssistantsEndpoint::Card => Box::pin(async move { refused_as_text(&fault) }),
+            AssistantsEndpoint::Assistant(_) | AssistantsEndpoint::Shared(_) => RefusalForm::Answer,
+            AssistantsEndpoint::Card => RefusalForm::Text,
         }
     }
 }

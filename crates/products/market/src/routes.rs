@@ -16,7 +16,7 @@ use crate::uumit::endpoint as uumit;
 use crate::{PLATFORM_USER, rest};
 use gateway::fronts::RequestLog;
 use gateway::product::{
-    Accepts, Demo, EndpointRequest, Ownership, ProductEndpoint, ProductRoute, ProductService, RequestBody,
+    Accepts, Demo, EndpointRequest, Ownership, ProductEndpoint, ProductRoute, ProductService, RefusalForm,
     SharedAddress, SharedCall,
 };
 use gateway::{GatewayVersion, auth, intake};
@@ -201,18 +201,10 @@ impl ProductEndpoint for MarketEndpoint<'_> {
         })
     }
 
-    fn turn_away<'a>(
-        &'a self,
-        server: &'a Arc<GatewayVersion>,
-        head: &'a request::Parts,
-        fault: Fault,
-        log: &'a mut RequestLog,
-    ) -> BoxFuture<'a, Response> {
+    fn refusals(&self) -> RefusalForm {
         match self {
-            MarketEndpoint::JsonRpc | MarketEndpoint::Rest(_) => {
-                self.answer(EndpointRequest { server, head, body: RequestBody::Refused(fault), log })
-            }
-            MarketEndpoint::Card => Box::pin(async move { gateway::service::refused_as_text(&fault) }),
+            MarketEndpoint::JsonRpc | MarketEndpoint::Rest(_) => RefusalForm::Answer,
+            MarketEndpoint::Card => RefusalForm::Text,
         }
     }
 }

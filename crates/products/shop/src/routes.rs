@@ -17,12 +17,12 @@ use crate::oauth::Oauth;
 use crate::oauth::endpoints::{self, MetadataDocument};
 use crate::service::ShopHandle;
 use crate::storefront;
-use gateway::fronts::{RequestLog, rest};
+use gateway::fronts::rest;
 use gateway::mounts::{CARD, OLD_CARD};
 use gateway::product::{
-    Accepts, CardRequest, Demo, EndpointRequest, ProductEndpoint, ProductRoute, ProductService, RequestBody, SendGuard,
+    Accepts, CardRequest, Demo, EndpointRequest, ProductEndpoint, ProductRoute, ProductService, RefusalForm,
+    RequestBody, SendGuard,
 };
-use gateway::service::refused_as_text;
 use gateway::{GatewayVersion, Settings, settings};
 
 pub struct ShopService {
@@ -241,20 +241,10 @@ impl ProductEndpoint for ShopEndpoint<'_> {
         })
     }
 
-    fn turn_away<'a>(
-        &'a self,
-        server: &'a Arc<GatewayVersion>,
-        head: &'a request::Parts,
-        fault: Fault,
-        log: &'a mut RequestLog,
-    ) -> BoxFuture<'a, Response> {
+    fn refusals(&self) -> RefusalForm {
         match self {
-            ShopEndpoint::Agent(_) | ShopEndpoint::Rest(_) | ShopEndpoint::CheckoutPage(_) => {
-                self.answer(EndpointRequest { server, head, body: RequestBody::Refused(fault), log })
-            }
-            ShopEndpoint::Card | ShopEndpoint::Oauth(_) | ShopEndpoint::OauthDocument(_) => {
-                Box::pin(async move { refused_as_text(&fault) })
-            }
+            ShopEndpoint::Agent(_) | ShopEndpoint::Rest(_) | ShopEndpoint::CheckoutPage(_) => RefusalForm::Answer,
+            ShopEndpoint::Card | ShopEndpoint::Oauth(_) | ShopEndpoint::OauthDocument(_) => RefusalForm::Text,
         }
     }
 }

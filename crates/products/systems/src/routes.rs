@@ -13,15 +13,14 @@ use crate::changes::SystemChanges;
 use crate::demo;
 use crate::orloj::endpoint as orloj;
 use crate::orloj::state::SystemsState;
-use crate::resources::rest::{self as resources, Collection};
+use crate::resources::rest as resources;
 use crate::resources::{DOCUMENT_BYTES, Resource, ResourceKind, ResourceRegistry, StoredResources};
 use gateway::fronts::RequestLog;
 use gateway::mounts::{CARD, OLD_CARD};
 use gateway::product::{
-    Accepts, Demo, EndpointRequest, Ownership, ProductEndpoint, ProductRoute, ProductService, RequestBody,
+    Accepts, Demo, EndpointRequest, Ownership, ProductEndpoint, ProductRoute, ProductService, RefusalForm,
     RosterChanges, SharedAddress, SharedCall,
 };
-use gateway::service::refused_as_text;
 use gateway::{GatewayVersion, Settings, settings};
 
 pub struct SystemsService {
@@ -177,8 +176,8 @@ enum SystemsEndpoint<'a> {
     JsonRpc(Option<&'a str>),
     Card(Option<&'a str>),
     Registry,
-    /// The collection, and the path below it.
-    Resources(Collection, &'a str),
+    /// The path below `/v1`, with its leading slash.
+    Resources(&'a str),
 }
 
 /// The endpoint of a path. `Some(None)`: the path is below the product's mount, but has no endpoint.
@@ -194,15 +193,16 @@ fn route(path: &str) -> Option<Option<SystemsEndpoint<'_>>> {
 
 /// Paths below the mount and at the root.
 fn systems(path: &str) -> Option<SystemsEndpoint<'_>> {
-    let below = path.strip_prefix("/v1/")?;
+    let inside = path.strip_prefix("/v1")?;
+    let below = inside.strip_prefix('/')?;
     if below == "a2a/agents" {
         return Some(SystemsEndpoint::Registry);
     }
-    let (kind, below) = [ResourceKind::AgentSystem, ResourceKind::Agent].into_iter().find_map(|kind| {
+    let below = [ResourceKind::AgentSystem, ResourceKind::Agent].into_iter().find_map(|kind| {
         let below = below.strip_prefix(kind.plural())?;
-        (below.is_empty() || below.starts_with('/')).then_some((kind, below))
+        (below.is_empty() || below.starts_with('/')).then_some(below)
     })?;
-    let resources = SystemsEndpoint::Resources(Collection::Resources(kind), below);
+    let resources = SystemsEndpoint::Resources(inside);
     let Some(named) = below.strip_prefix('/').filter(|named| !named.is_empty()) else { return Some(resources) };
     let (name, rest) = named.split_at(named.find('/').unwrap_or(named.len()));
     match rest {
@@ -216,12 +216,9 @@ fn systems(path: &str) -> Option<SystemsEndpoint<'_>> {
 
 /// Paths below the mount only: at the root, `/v1/tasks` belongs to another dialect.
 fn runs(path: &str) -> Option<SystemsEndpoint<'_>> {
-    let below = path.strip_prefix("/v1/")?;
-    let (collection, rest) = match below.strip_prefix("tasks") {
-        Some(rest) => (Collection::Tasks, rest),
-        None => (Collection::Approvals, below.strip_prefix("tool-approvals")?),
-    };
-    (rest.is_empty() || rest.starts_with('/')).then_some(SystemsEndpoint::Resources(collection, rest))
+    let inside = path.strip_prefix("/v1").filter(|inside| inside.starts_with('/'))?;
+    let is_run = matches!(web::routes::first_segment(inside), "tasks" | "tool-approvals");
+    is_run.then_some(SystemsEndpoint::Resources(inside))
 }
 
 impl ProductEndpoint for SystemsEndpoint<'_> {
@@ -231,7 +228,7 @@ impl ProductEndpoint for SystemsEndpoint<'_> {
                 Accepts::PostJson(SystemsService::of(server).map(|systems| systems.settings.body_bytes))
             }
             SystemsEndpoint::Card(_) | SystemsEndpoint::Registry => Accepts::Get,
-            SystemsEndpoint::Resources(..) => Accepts::Any(Some(DOCUMENT_BYTES)),
+            SystemsEndpoint::Resources(_) => Accepts::Any(Some(DOCUMENT_BYTES)),
         }
     }
 
@@ -256,26 +253,16 @@ impl ProductEndpoint for SystemsEndpoint<'_> {
                 SystemsEndpoint::JsonRpc(named) => orloj::answer(server, *named, head, body, log).await,
                 SystemsEndpoint::Card(named) => orloj::card(server, *named, head, log),
                 SystemsEndpoint::Registry => orloj::registry(server, head, log).await,
-                SystemsEndpoint::Resources(collection, rest) => {
-                    resources::answer(server, *collection, rest, head, body, log).await
-                }
+                SystemsEndpoint::Resources(path) => resources::answer(server, path, head, body, log).await,
             }
         })
     }
 
-    fn turn_away<'a>(
-        &'a self,
-        server: &'a Arc<GatewayVersion>,
-        head: &'a request::Parts,
-        fault: Fault,
-        log: &'a mut RequestLog,
-    ) -> BoxFuture<'a, Response> {
+    fn refusals(&self) -> RefusalForm {
         match self {
-            SystemsEndpoint::JsonRpc(_) => {
-                self.answer(EndpointRequest { server, head, body: RequestBody::Refused(fault), log })
-            }
-            SystemsEndpoint::Resources(..) => Box::pin(async move { resources::turned_away(&fault, log) }),
-            SystemsEndpoint::Card(_) | SystemsEndpoint::Registry => Box::pin(async move { refused_as_text(&fault) }),
+            SystemsEndpoint::JsonRpc(_) => RefusalForm::Answer,
+            SystemsEndpoint::Resources(_) => RefusalForm::Written(resources::turned_away),
+            SystemsEndpoint::Card(_) | SystemsEndpoint::Registry => RefusalForm::Text,
         }
     }
 }
@@ -290,9 +277,7 @@ mod tests {
             SystemsEndpoint::JsonRpc(name) => format!("rpc {}", name.unwrap_or("-")),
             SystemsEndpoint::Card(name) => format!("card {}", name.unwrap_or("-")),
             SystemsEndpoint::Registry => "registry".into(),
-            SystemsEndpoint::Resources(Collection::Resources(kind), rest) => format!("{} {rest}", kind.plural()),
-            SystemsEndpoint::Resources(Collection::Tasks, rest) => format!("runs {rest}"),
-            SystemsEndpoint::Resources(Collection::Approvals, rest) => format!("approvals {rest}"),
+            SystemsEndpoint::Resources(path) => format!("resources {path}"),
         };
         for (path, expected) in [
             ("/orloj/a2a", "rpc -"),
@@ -308,17 +293,17 @@ mod tests {
             ("/orloj/v1/a2a/agents", "registry"),
             ("/v1/a2a/agents", "registry"),
             ("/v1/agent-systems//a2a", "not mine"),
-            ("/orloj/v1/tasks", "runs "),
-            ("/orloj/v1/tasks/a/messages", "runs /a/messages"),
-            ("/orloj/v1/tool-approvals/a/deny", "approvals /a/deny"),
+            ("/orloj/v1/tasks", "resources /tasks"),
+            ("/orloj/v1/tasks/a/messages", "resources /tasks/a/messages"),
+            ("/orloj/v1/tool-approvals/a/deny", "resources /tool-approvals/a/deny"),
             ("/orloj/v1/tasksx", "nothing"),
             ("/v1/tasks", "not mine"),
             ("/v1/tool-approvals", "not mine"),
-            ("/v1/agent-systems", "agent-systems "),
-            ("/v1/agent-systems/", "agent-systems /"),
-            ("/orloj/v1/agent-systems/sum", "agent-systems /sum"),
-            ("/v1/agents/watch", "agents /watch"),
-            ("/v1/agents/sum/status", "agents /sum/status"),
+            ("/v1/agent-systems", "resources /agent-systems"),
+            ("/v1/agent-systems/", "resources /agent-systems/"),
+            ("/orloj/v1/agent-systems/sum", "resources /agent-systems/sum"),
+            ("/v1/agents/watch", "resources /agents/watch"),
+            ("/v1/agents/sum/status", "resources /agents/sum/status"),
             ("/v1/agentsx", "not mine"),
             ("/orloj", "not mine"),
             ("/a2a", "not mine"),

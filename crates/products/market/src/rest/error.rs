@@ -7,6 +7,7 @@ use market_rules::demand;
 use model::{Fault, Kind};
 use schemars::JsonSchema;
 use serde::Serialize;
+use web::fault_codes::FaultCode;
 
 /// A code and its status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,6 +49,27 @@ codes! {
     NOT_SERVED = 5001 / 502,
     BROKEN = 9999 / 500,
     AWAY = 9999 / 503,
+}
+
+impl MarketCode {
+    /// The code of a fault.
+    fn of(kind: Kind) -> MarketCode {
+        if kind == Kind::KeyReused {
+            return MarketCode::EXISTS;
+        }
+        let status = FaultCode::of(kind).status;
+        let number = match status {
+            401 => MarketCode::NOBODY.number,
+            402 => MarketCode::SHORT.number,
+            403 => MarketCode::DENIED.number,
+            404 => MarketCode::MISSING.number,
+            409 => MarketCode::STATE.number,
+            429 => MarketCode::QUOTA.number,
+            500.. => MarketCode::BROKEN.number,
+            _ => MarketCode::BAD.number,
+        };
+        MarketCode { status, number }
+    }
 }
 
 /// The error of one field.
@@ -211,28 +233,7 @@ impl From<Fault> for Error {
         if let Some(cause) = &fault.cause {
             tracing::warn!(%cause, kind = ?fault.kind, "a request of the market failed: {fault}");
         }
-        let code = match fault.kind {
-            Kind::Parse
-            | Kind::InvalidRequest
-            | Kind::InvalidParams
-            | Kind::PushNotSupported
-            | Kind::Unsupported
-            | Kind::ExtendedCardNotConfigured
-            | Kind::ExtensionRequired
-            | Kind::VersionNotSupported => MarketCode::BAD,
-            Kind::MethodNotFound | Kind::TaskNotFound => MarketCode::MISSING,
-            Kind::VerbNotAllowed => MarketCode::VERB,
-            Kind::MediaType | Kind::ContentType => MarketCode::MEDIA,
-            Kind::TooLarge => MarketCode::LARGE,
-            Kind::Unauthenticated => MarketCode::NOBODY,
-            Kind::Forbidden => MarketCode::DENIED,
-            Kind::TaskNotCancelable | Kind::TaskSettled => MarketCode::STATE,
-            Kind::InsufficientBalance | Kind::BudgetExceeded => MarketCode::SHORT,
-            Kind::KeyReused => MarketCode::EXISTS,
-            Kind::RateLimited => MarketCode::QUOTA,
-            Kind::Unavailable => MarketCode::AWAY,
-            Kind::InvalidAgentResponse | Kind::Internal => MarketCode::BROKEN,
-        };
+        let code = MarketCode::of(fault.kind);
         let fact = |name: &str| fault.facts.iter().find(|(known, _)| *known == name).map(|(_, value)| value.clone());
         let (needed_ut, available_ut) = (fact("needed"), fact("available"));
         let data = Box::new(RefusalData { needed_ut, available_ut, ..RefusalData::default() });

@@ -1,7 +1,8 @@
 //! The endpoints below `/oauth`, and the metadata documents that describe them.
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::pin::Pin;
+use std::sync::{Arc, LazyLock};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -9,7 +10,7 @@ use bytes::Bytes;
 use dialects::framing::query;
 use dialects::wire::Operation;
 use http::header::{CONTENT_TYPE, COOKIE, LOCATION, SET_COOKIE};
-use http::{HeaderMap, HeaderValue, Method, StatusCode, request};
+use http::{HeaderMap, HeaderValue, StatusCode, request};
 use model::{Caller, Fault, Kind};
 use serde_json::{Value, json};
 
@@ -27,6 +28,7 @@ use web::body::{Response, ResponseBody};
 use web::credentials::{Authorization, bearer};
 use web::html::{self, Forms};
 use web::response::{self, Rejection, not_allowed, private_json};
+use web::routes::{HeadRule, NoRoute, RouteRow, RouteTable};
 
 /// Largest body of a request to these endpoints.
 pub(crate) const BODY_BYTES: usize = 64 << 10;
@@ -46,6 +48,50 @@ pub(crate) enum MetadataDocument {
     Resource,
 }
 
+type OauthFuture<'a> = Pin<Box<dyn Future<Output = Result<Response, Error>> + Send + 'a>>;
+
+struct OauthRoute {
+    verb: &'static str,
+    path: &'static str,
+    /// For the log.
+    operation: &'static str,
+    handler: for<'a> fn(&'a OauthRequest<'a>, Result<Bytes, Fault>, &'a mut RequestLog) -> OauthFuture<'a>,
+}
+
+impl RouteRow for OauthRoute {
+    const HEAD: HeadRule = HeadRule::AfterGet;
+
+    fn method(&self) -> &str {
+        self.verb
+    }
+    fn path(&self) -> &'static str {
+        self.path
+    }
+}
+
+macro_rules! routes {
+    ($($verb:ident $path:literal $operation:literal => $handler:ident;)+) => {
+        &[$(OauthRoute {
+            verb: stringify!($verb),
+            path: $path,
+            operation: $operation,
+            handler: |request, body, log| Box::pin(request.$handler(body, log)),
+        }),+]
+    };
+}
+
+/// Paths below `/oauth`.
+static ROUTES: &[OauthRoute] = routes! {
+    GET "/authorize" "authorize" => authorize;
+    POST "/authorize" "authorize" => decide;
+    POST "/token" "token" => token;
+    POST "/revoke" "revoke" => revoke;
+    POST "/introspect" "introspect" => introspect;
+    POST "/register" "register" => register;
+};
+
+static TABLE: LazyLock<RouteTable<OauthRoute>> = LazyLock::new(|| RouteTable::new(ROUTES));
+
 /// Answers a request below `/oauth`.
 pub(crate) async fn answer(
     server: &Arc<GatewayVersion>,
@@ -56,40 +102,14 @@ pub(crate) async fn answer(
     log: &mut RequestLog,
 ) -> Response {
     log.dialect = "oauth";
-    let request = OauthRequest { server, oauth, head, base: server.cards.base_url(&server.settings, head) };
-    let (post, get) = (head.method == Method::POST, matches!(head.method, Method::GET | Method::HEAD));
-    let outcome = match below {
-        "/authorize" if get => {
-            log.operation = "authorize";
-            return request.authorize(head.uri.query().unwrap_or_default(), None, log).await;
-        }
-        "/authorize" if post => {
-            log.operation = "authorize";
-            return match request.form(body) {
-                Ok(form) => request.decide(form, log).await,
-                Err(error) => request.error_page(&error, log),
-            };
-        }
-        "/token" if post => {
-            log.operation = "token";
-            request.token(body, log).await
-        }
-        "/revoke" if post => {
-            log.operation = "revoke";
-            request.revoke(body, log).await
-        }
-        "/introspect" if post => {
-            log.operation = "introspect";
-            request.introspect(body, log).await
-        }
-        "/register" if post => {
-            log.operation = "register";
-            request.register(body, log).await
-        }
-        "/authorize" => return not_allowed("GET, HEAD, POST"),
-        "/token" | "/revoke" | "/introspect" | "/register" => return not_allowed("POST"),
-        _ => return gateway::fronts::rest::nothing_at(head.uri.path(), head, log),
+    let route = match TABLE.find(&head.method, below) {
+        Ok((route, _)) => route,
+        Err(NoRoute::Method { allow }) => return not_allowed(&allow),
+        Err(NoRoute::Path) => return gateway::fronts::rest::nothing_at(head.uri.path(), head, log),
     };
+    log.operation = route.operation;
+    let request = OauthRequest { server, oauth, head, base: server.cards.base_url(&server.settings, head) };
+    let outcome = (route.handler)(&request, body, log).await;
     outcome.unwrap_or_else(|error| request.error_json(&error, log))
 }
 
@@ -262,15 +282,15 @@ impl OauthRequest<'_> {
         }
     }
 
-    /// Shows the consent page; `said` is the error of the previous submission.
-    async fn authorize(&self, query: &str, said: Option<&str>, log: &mut RequestLog) -> Response {
-        let form = match FormFields::read(query) {
-            Ok(form) => form,
-            Err(error) => return self.error_page(&error, log),
-        };
-        self.ask(&form, said, log).await
+    /// Shows the consent page.
+    async fn authorize(&self, _body: Result<Bytes, Fault>, log: &mut RequestLog) -> Result<Response, Error> {
+        Ok(match FormFields::read(self.head.uri.query().unwrap_or_default()) {
+            Ok(form) => self.ask(&form, None, log).await,
+            Err(error) => self.error_page(&error, log),
+        })
     }
 
+    /// Shows the consent page; `said` is the error of the previous submission.
     async fn ask(&self, form: &FormFields, said: Option<&str>, log: &mut RequestLog) -> Response {
         let request = match self.request(form).await {
             Ok(request) => request,
@@ -293,7 +313,14 @@ impl OauthRequest<'_> {
     }
 
     /// Handles the submitted consent page.
-    async fn decide(&self, form: FormFields, log: &mut RequestLog) -> Response {
+    async fn decide(&self, body: Result<Bytes, Fault>, log: &mut RequestLog) -> Result<Response, Error> {
+        Ok(match self.form(body) {
+            Ok(form) => self.decided(form, log).await,
+            Err(error) => self.error_page(&error, log),
+        })
+    }
+
+    async fn decided(&self, form: FormFields, log: &mut RequestLog) -> Response {
         let request = match self.request(&form).await {
             Ok(request) => request,
             Err(authorize_error) => return self.authorize_error(authorize_error, log),

@@ -9,10 +9,11 @@ use serde::de::DeserializeOwned;
 use shop_rules::{Site, Slug};
 use url::Url;
 
-use super::error::{Error, ErrorCode};
+use super::error::{Error, KEY_REQUIRED};
 use super::routes::{ShopKeyPolicy, ShopRoute};
 use gateway::GatewayVersion;
 use web::context::{NotAnObject, RequestContext, object_text, read_object};
+use web::fault_codes::FaultCode;
 use web::headers::{idempotency_key, request_fingerprint};
 
 /// Longest idempotency key.
@@ -133,7 +134,7 @@ fn read<'a>(server: &GatewayVersion, head: &request::Parts, body: &'a [u8]) -> R
         return Ok("{}");
     }
     object_text(head, body, server.engine.limits().json_depth).map_err(|error| match error {
-        NotAnObject::MediaType(fault) => Error::new(ErrorCode::MEDIA, fault.message),
+        NotAnObject::MediaType(fault) => Error::new(FaultCode::MEDIA_TYPE, fault.message),
         NotAnObject::Unreadable(fault) => fault.into(),
         NotAnObject::OtherValue => Error::field("body", "must be a JSON object"),
     })
@@ -148,7 +149,7 @@ fn once(head: &request::Parts, key_policy: ShopKeyPolicy, text: &str) -> Result<
     let Some(said) = said else {
         return match key_policy {
             ShopKeyPolicy::Must => Err(Error::new(
-                ErrorCode::KEY_REQUIRED,
+                KEY_REQUIRED,
                 "send an Idempotency-Key with this request: a new one for each purchase, the same one for a repeat",
             )),
             ShopKeyPolicy::Never | ShopKeyPolicy::May => Ok(None),

@@ -4,38 +4,17 @@ use crate::service::{Error as ServiceError, ShopEntity};
 use http::StatusCode;
 use model::{Fault, Kind};
 use shop_rules::Error as RuleError;
+use web::fault_codes::FaultCode;
 
-/// An error code and its HTTP status.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ErrorCode {
-    pub(super) name: &'static str,
-    status: u16,
-}
-
-impl ErrorCode {
-    const fn new(name: &'static str, status: u16) -> ErrorCode {
-        ErrorCode { name, status }
-    }
-    pub(super) const INVALID: ErrorCode = ErrorCode::new("invalid_request", 400);
-    pub(super) const KEY_REQUIRED: ErrorCode = ErrorCode::new("idempotency_key_required", 400);
-    pub(super) const UNAUTHORIZED: ErrorCode = ErrorCode::new("unauthorized", 401);
-    const SCOPE: ErrorCode = ErrorCode::new("forbidden_scope", 403);
-    const WORKSPACE: ErrorCode = ErrorCode::new("forbidden_workspace", 403);
-    const FORBIDDEN: ErrorCode = ErrorCode::new("forbidden", 403);
-    pub(super) const NOT_FOUND: ErrorCode = ErrorCode::new("not_found", 404);
-    pub(super) const VERB: ErrorCode = ErrorCode::new("method_not_allowed", 405);
-    const CONFLICT: ErrorCode = ErrorCode::new("idempotency_conflict", 409);
-    const LARGE: ErrorCode = ErrorCode::new("too_large", 413);
-    pub(super) const MEDIA: ErrorCode = ErrorCode::new("unsupported_media_type", 415);
-    const LIMITED: ErrorCode = ErrorCode::new("rate_limited", 429);
-    const BROKEN: ErrorCode = ErrorCode::new("internal_error", 500);
-    const CARTS: ErrorCode = ErrorCode::new("too_many_carts", 503);
-    const AWAY: ErrorCode = ErrorCode::new("unavailable", 503);
-}
+// The codes that only the storefront has.
+pub(super) const KEY_REQUIRED: FaultCode = FaultCode::new(400, "idempotency_key_required");
+const SCOPE: FaultCode = FaultCode::new(403, "forbidden_scope");
+const WORKSPACE: FaultCode = FaultCode::new(403, "forbidden_workspace");
+const CARTS: FaultCode = FaultCode::new(503, "too_many_carts");
 
 #[derive(Debug)]
 pub(super) struct Error {
-    pub(super) code: ErrorCode,
+    pub(super) code: FaultCode,
     pub(super) message: String,
     /// Errors by field.
     pub(super) details: Vec<(String, String)>,
@@ -45,25 +24,25 @@ pub(super) struct Error {
 }
 
 impl Error {
-    pub(super) fn new(code: ErrorCode, message: impl Into<String>) -> Error {
+    pub(super) fn new(code: FaultCode, message: impl Into<String>) -> Error {
         Error { code, message: message.into(), details: Vec::new(), retry_after_s: None, allow: None }
     }
 
     /// An invalid field.
     pub(super) fn field(field: impl Into<String>, says: impl Into<String>) -> Error {
         let (field, says) = (field.into(), says.into());
-        let refusal = Error::new(ErrorCode::INVALID, format!("{field} {says}"));
+        let refusal = Error::new(FaultCode::INVALID, format!("{field} {says}"));
         Error { details: vec![(field, says)], ..refusal }
     }
 
     /// A method that the path does not support.
     pub(super) fn method(allow: String) -> Error {
         let message = format!("this address answers to {allow} only");
-        Error { allow: Some(allow), ..Error::new(ErrorCode::VERB, message) }
+        Error { allow: Some(allow), ..Error::new(FaultCode::METHOD, message) }
     }
 
     pub(super) fn status(&self) -> StatusCode {
-        StatusCode::from_u16(self.code.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+        self.code.http()
     }
 }
 
@@ -86,33 +65,33 @@ impl From<ServiceError> for Error {
                     ShopEntity::Session => "its id and its confirmation token go together; begin one from a cart",
                     ShopEntity::Order => "check its confirmation token or id",
                 };
-                Error::new(ErrorCode::NOT_FOUND, format!("{words}; {next}"))
+                Error::new(FaultCode::NOT_FOUND, format!("{words}; {next}"))
             }
-            ServiceError::Catalogue(_) => Error::new(ErrorCode::INVALID, words),
+            ServiceError::Catalogue(_) => Error::new(FaultCode::INVALID, words),
             ServiceError::Request(unread) => Error::field(unread.field(), words),
             ServiceError::Unauthenticated(_) => {
-                Error::new(ErrorCode::UNAUTHORIZED, format!("{words}: send it as Authorization: Bearer"))
+                Error::new(FaultCode::UNAUTHORIZED, format!("{words}: send it as Authorization: Bearer"))
             }
-            ServiceError::Scope(_) => Error::new(ErrorCode::SCOPE, words),
+            ServiceError::Scope(_) => Error::new(SCOPE, words),
             ServiceError::Workspace => {
                 let next = "use one of the store's workspace, or none where none is needed";
-                Error::new(ErrorCode::WORKSPACE, format!("{words}; {next}"))
+                Error::new(WORKSPACE, format!("{words}; {next}"))
             }
-            ServiceError::KeyReused => Error::new(ErrorCode::CONFLICT, words),
-            ServiceError::TooManyCarts => Error { retry_after_s: Some(60), ..Error::new(ErrorCode::CARTS, words) },
+            ServiceError::KeyReused => Error::new(FaultCode::KEY_REUSED, words),
+            ServiceError::TooManyCarts => Error { retry_after_s: Some(60), ..Error::new(CARTS, words) },
             ServiceError::Fault(fault) => fault.into(),
         }
     }
 }
 
 fn by_rule(rule: &RuleError, words: String) -> Error {
-    let code = |status| ErrorCode::new(rule.code(), status);
+    let code = |status| FaultCode::new(status, rule.code());
     let with = |field: &str, status| {
         let details = vec![(field.to_owned(), words.clone())];
         Error { details, ..Error::new(code(status), words.clone()) }
     };
     match rule {
-        RuleError::Name(_) => Error::new(ErrorCode::INVALID, words),
+        RuleError::Name(_) => Error::new(FaultCode::INVALID, words),
         RuleError::Field { field, says } => Error::field(*field, says),
         RuleError::WhichVariant { .. } => with("variant_id", 400),
         RuleError::Quantity => with("quantity", 400),
@@ -144,28 +123,11 @@ impl From<Fault> for Error {
             tracing::warn!(%cause, kind = ?fault.kind, "a request of a shop failed: {fault}");
         }
         let code = match fault.kind {
-            Kind::Parse
-            | Kind::InvalidRequest
-            | Kind::InvalidParams
-            | Kind::PushNotSupported
-            | Kind::Unsupported
-            | Kind::ExtendedCardNotConfigured
-            | Kind::ExtensionRequired
-            | Kind::VersionNotSupported
-            | Kind::TaskNotCancelable
-            | Kind::TaskSettled
-            | Kind::InsufficientBalance
-            | Kind::BudgetExceeded => ErrorCode::INVALID,
-            Kind::MethodNotFound | Kind::TaskNotFound => ErrorCode::NOT_FOUND,
-            Kind::VerbNotAllowed => ErrorCode::VERB,
-            Kind::MediaType | Kind::ContentType => ErrorCode::MEDIA,
-            Kind::TooLarge => ErrorCode::LARGE,
-            Kind::Unauthenticated => ErrorCode::UNAUTHORIZED,
-            Kind::Forbidden => ErrorCode::FORBIDDEN,
-            Kind::KeyReused => ErrorCode::CONFLICT,
-            Kind::RateLimited => ErrorCode::LIMITED,
-            Kind::Unavailable => ErrorCode::AWAY,
-            Kind::InvalidAgentResponse | Kind::Internal => ErrorCode::BROKEN,
+            // A request of the storefront names no task, and its payments are not the caller's balance.
+            Kind::TaskNotCancelable | Kind::TaskSettled | Kind::InsufficientBalance | Kind::BudgetExceeded => {
+                FaultCode::INVALID
+            }
+            kind => FaultCode::of(kind),
         };
         Error { retry_after_s: fault.retry_after_s, ..Error::new(code, fault.message) }
     }

@@ -30,7 +30,7 @@ use model::{Fault, Kind};
 use serde_json::{Value, json};
 
 use context::ShopRequest;
-use error::{Error, ErrorCode};
+use error::Error;
 use routes::ShopAudience;
 
 use crate::ShopService;
@@ -40,6 +40,7 @@ use gateway::GatewayVersion;
 use gateway::fronts::{RequestLog, rest};
 use web::body::Response;
 use web::context::RequestContext;
+use web::fault_codes::FaultCode;
 use web::response::{Rejection, private_json};
 
 /// Largest body of a request to these paths.
@@ -106,7 +107,7 @@ async fn identify_caller(
 ) -> Result<Option<crate::service::WorkspaceCaller>, Error> {
     let throttle = server.throttle.as_ref();
     let Some(oauth) = ShopService::of(server).map(ShopService::oauth) else {
-        return Err(Error::new(ErrorCode::NOT_FOUND, "there is no shop here"));
+        return Err(Error::new(FaultCode::NOT_FOUND, "there is no shop here"));
     };
     let shown = match aly::identify(server, oauth, &head.headers).await {
         Ok(shown) => shown,
@@ -162,7 +163,7 @@ fn without_secrets(path: &str) -> Option<String> {
 fn rejection(server: &GatewayVersion, head: &request::Parts, error: &Error) -> Rejection {
     let details: Vec<Value> =
         error.details.iter().map(|(field, says)| json!({ "field": field, "message": says })).collect();
-    let body = json!({ "error": { "code": error.code.name, "message": error.message, "details": details } });
+    let body = json!({ "error": { "code": error.code.word, "message": error.message, "details": details } });
     let challenge = || {
         let base = server.cards.base_url(&server.settings, head);
         let how = format!("Bearer realm=\"storefront\", resource_metadata=\"{}\"", endpoints::resource_url(&base));

@@ -5,6 +5,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use shop_rules::{ConfirmationToken, Order, OrderAct, OrderId, view};
 
+use web::fault_codes::FaultCode;
+
 use super::Reply;
 use super::context::ShopRequest;
 use super::error::Error;
@@ -25,7 +27,7 @@ pub(super) fn one<'a>(request: &'a ShopRequest<'a>) -> ShopHandlerFuture<'a> {
                 let words = format!(
                     "the checkout of this token is {status}: there is no order; complete it at its complete_url while it is open"
                 );
-                Err(Error::new(super::ErrorCode::NOT_FOUND, words))
+                Err(Error::new(FaultCode::NOT_FOUND, words))
             }
         }
     })

@@ -17,11 +17,12 @@ use shop_rules::{
     Site, Totals,
 };
 
-use super::error::{Error, ErrorCode};
+use super::error::Error;
 use super::shop_of;
 use gateway::GatewayVersion;
 use gateway::fronts::{RequestLog, rest};
 use web::body::{Response, ResponseBody};
+use web::fault_codes::FaultCode;
 use web::html::{self, Forms, escaped};
 use web::response::not_allowed;
 
@@ -122,7 +123,10 @@ impl FormInput {
         let said = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let bare = said.split(';').next().unwrap_or_default().trim();
         if !bare.eq_ignore_ascii_case("application/x-www-form-urlencoded") {
-            return Err(Error::new(ErrorCode::MEDIA, "send the form of this page: application/x-www-form-urlencoded"));
+            return Err(Error::new(
+                FaultCode::MEDIA_TYPE,
+                "send the form of this page: application/x-www-form-urlencoded",
+            ));
         }
         let text = std::str::from_utf8(body).map_err(|_| Error::field("form", "is not UTF-8"))?;
         let mut typed = FormInput::default();

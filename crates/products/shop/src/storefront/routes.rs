@@ -5,10 +5,11 @@ use std::pin::Pin;
 use std::sync::LazyLock;
 
 use http::Method;
+use web::fault_codes::FaultCode;
 use web::routes::{NoRoute, RouteRow, RouteTable};
 
 use super::context::ShopRequest;
-use super::error::{Error, ErrorCode};
+use super::error::Error;
 use super::{Reply, carts, catalogue, orders, sessions, x402};
 
 /// The permission that a route needs.
@@ -97,7 +98,7 @@ static TABLE: LazyLock<RouteTable<ShopRoute>> = LazyLock::new(|| RouteTable::new
 pub(super) fn find<'a>(verb: &Method, path: &'a str) -> Result<(&'static ShopRoute, Vec<Cow<'a, str>>), Error> {
     TABLE.find(verb, path).map_err(|error| match error {
         NoRoute::Path => Error::new(
-            ErrorCode::NOT_FOUND,
+            FaultCode::NOT_FOUND,
             "there is nothing at this address; docs/storefront.md tells which there are",
         ),
         NoRoute::Method { allow } => Error::method(allow),
@@ -122,12 +123,12 @@ mod tests {
             (Method::POST, "/api/storefront/v1/carts/t", "GET, PUT, DELETE, HEAD"),
         ] {
             let refusal = find(&verb, at).err().unwrap();
-            assert_eq!((refusal.code, refusal.allow.as_deref()), (ErrorCode::VERB, Some(allow)));
+            assert_eq!((refusal.code, refusal.allow.as_deref()), (FaultCode::METHOD, Some(allow)));
         }
         for nothing in
             ["/api/storefront/v1", "/api/storefront/v1/carts/", "/api/storefront/v1/orders//cancel", "/api/x402/%zz"]
         {
-            assert_eq!(find(&Method::GET, nothing).err().unwrap().code, ErrorCode::NOT_FOUND, "{nothing}");
+            assert_eq!(find(&Method::GET, nothing).err().unwrap().code, FaultCode::NOT_FOUND, "{nothing}");
         }
     }
 }

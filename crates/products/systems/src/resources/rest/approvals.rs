@@ -1,10 +1,9 @@
 //! Orloj's `ToolApproval`: the question whether a node of a run may begin. It is read from the log of the run's task. A
 //! decision is a message to that task, as it could also be sent over A2A.
 
-use bytes::Bytes;
-use http::{Method, StatusCode};
+use http::StatusCode;
 use model::call::Idempotency;
-use model::{Call, Fault, Json, Message, Part, Role, Send, State, Task, Visibility, Wait};
+use model::{Call, Json, Message, Part, Role, Send, State, Task, Visibility, Wait};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -154,36 +153,12 @@ impl Approval {
     }
 }
 
-pub(super) async fn answer(
-    context: &ResourcesContext<'_>,
-    path: &[&str],
-    body: Result<Bytes, Fault>,
-) -> Result<Response, Error> {
-    let method = &context.head.method;
-    let get = method == Method::GET || method == Method::HEAD;
-    match path {
-        [] if get => {
-            context.may_read()?;
-            list(context).await
-        }
-        [] => Err(Error::method("GET, HEAD")),
-        [name] if get => {
-            context.may_read()?;
-            let (found, approval) = find(context, name).await?;
-            Ok(super::json(approval.shown(&found.system, &found.task).to_string()))
-        }
-        [_] => Err(Error::method("GET, HEAD")),
-        [name, verb @ ("approve" | "deny")] if method == Method::POST => {
-            context.may_run()?;
-            let text = context.text(&body)?;
-            decide(context, name, *verb == "approve", if text.trim().is_empty() { "{}" } else { &text }).await
-        }
-        [_, "approve" | "deny"] => Err(Error::method("POST")),
-        [_, ..] => Err(Error::missing("there is nothing at this address")),
-    }
+pub(super) async fn get(context: &ResourcesContext<'_>) -> Result<Response, Error> {
+    let (found, approval) = find(context, context.http.id()).await?;
+    Ok(super::json(approval.shown(&found.system, &found.task).to_string()))
 }
 
-async fn list(context: &ResourcesContext<'_>) -> Result<Response, Error> {
+pub(super) async fn list(context: &ResourcesContext<'_>) -> Result<Response, Error> {
     let runs = RunScopes::of(context, &tasks::reads())?;
     let server = context.server;
     let mut found = runs.in_state(server, Some(State::InputRequired), WAITING).await.map_err(Error::of)?;
@@ -220,7 +195,9 @@ struct Decision {
     decided_by: Option<String>,
 }
 
-async fn decide(context: &ResourcesContext<'_>, name: &str, approves: bool, text: &str) -> Result<Response, Error> {
+pub(super) async fn decide(context: &ResourcesContext<'_>, approves: bool) -> Result<Response, Error> {
+    let (name, text) = (context.http.id(), context.text()?);
+    let text = if text.trim().is_empty() { "{}" } else { text };
     let said: Decision = document::read(text).map_err(|wrong| Error::wrong(vec![wrong]))?;
     for (field, value) in [("reason", &said.reason), ("decided_by", &said.decided_by)] {
         if value.as_ref().is_some_and(|value| value.len() > REASON_BYTES) {

@@ -6,6 +6,7 @@ use model::{Fault, Kind};
 use serde_json::json;
 
 use crate::resources::registry;
+use web::fault_codes::FaultCode;
 use web::response::Rejection;
 
 #[derive(Debug)]
@@ -15,7 +16,8 @@ pub(super) struct Error {
     pub(super) message: String,
     /// All mistakes, each with its path.
     details: Vec<String>,
-    allow: Option<&'static str>,
+    /// For 405.
+    allow: Option<String>,
     retry_after_s: Option<u32>,
 }
 
@@ -44,7 +46,7 @@ impl Error {
         Error::new(StatusCode::GONE, "Expired", message)
     }
 
-    pub(super) fn method(allow: &'static str) -> Error {
+    pub(super) fn method(allow: String) -> Error {
         let message = format!("this address answers to {allow} only");
         Error { allow: Some(allow), ..Error::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message) }
     }
@@ -78,28 +80,24 @@ impl Error {
         if let Some(cause) = &fault.cause {
             tracing::warn!(%cause, kind = ?fault.kind, "a request failed: {fault}");
         }
-        let (status, reason) = match fault.kind {
-            Kind::Unauthenticated => (StatusCode::UNAUTHORIZED, "Unauthorized"),
-            Kind::Forbidden => (StatusCode::FORBIDDEN, "Forbidden"),
-            Kind::TaskNotFound => (StatusCode::NOT_FOUND, "NotFound"),
-            Kind::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "TooLarge"),
-            Kind::RateLimited => (StatusCode::TOO_MANY_REQUESTS, "TooManyRequests"),
-            Kind::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "Unavailable"),
-            Kind::Internal | Kind::InvalidAgentResponse => (StatusCode::INTERNAL_SERVER_ERROR, "InternalError"),
-            Kind::TaskNotCancelable | Kind::TaskSettled | Kind::KeyReused => (StatusCode::CONFLICT, "Conflict"),
-            Kind::InsufficientBalance | Kind::BudgetExceeded => (StatusCode::PAYMENT_REQUIRED, "PaymentRequired"),
-            Kind::Parse
-            | Kind::InvalidRequest
-            | Kind::MethodNotFound
-            | Kind::VerbNotAllowed
-            | Kind::InvalidParams
-            | Kind::MediaType
-            | Kind::PushNotSupported
-            | Kind::Unsupported
-            | Kind::ContentType
-            | Kind::ExtendedCardNotConfigured
-            | Kind::ExtensionRequired
-            | Kind::VersionNotSupported => (StatusCode::BAD_REQUEST, "Invalid"),
+        let status = match fault.kind {
+            // The route table answers for paths, methods and media types; a fault of these kinds is about the document.
+            Kind::MethodNotFound | Kind::VerbNotAllowed | Kind::MediaType | Kind::ContentType => {
+                StatusCode::BAD_REQUEST
+            }
+            kind => FaultCode::of(kind).http(),
+        };
+        let reason = match status {
+            StatusCode::UNAUTHORIZED => "Unauthorized",
+            StatusCode::PAYMENT_REQUIRED => "PaymentRequired",
+            StatusCode::FORBIDDEN => "Forbidden",
+            StatusCode::NOT_FOUND => "NotFound",
+            StatusCode::CONFLICT => "Conflict",
+            StatusCode::PAYLOAD_TOO_LARGE => "TooLarge",
+            StatusCode::TOO_MANY_REQUESTS => "TooManyRequests",
+            StatusCode::SERVICE_UNAVAILABLE => "Unavailable",
+            StatusCode::INTERNAL_SERVER_ERROR => "InternalError",
+            _ => "Invalid",
         };
         Error { retry_after_s: fault.retry_after_s, ..Error::new(status, reason, fault.message.clone()) }
     }
@@ -110,7 +108,7 @@ impl Error {
             said["details"] = json!(self.details);
         }
         Rejection::new(self.status, self.message.as_str(), said.to_string())
-            .allow(self.allow)
+            .allow(self.allow.as_deref())
             .retry_after(self.retry_after_s)
             .challenge(|| HeaderValue::from_static("Bearer realm=\"a2a\""))
     }

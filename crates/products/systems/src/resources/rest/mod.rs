@@ -3,6 +3,7 @@
 //! Access is checked first: `reader`, `writer` or `admin` must be among the scopes of the caller. A token that is bound to
 //! systems has none of these, so that it cannot be used here.
 //!
+//! * `routes`: the routes, and the access that each needs
 //! * `tasks`: runs of systems
 //! * `approvals`: questions of runs, and their decisions
 //! * `watch`: watches as server-sent events
@@ -10,20 +11,21 @@
 
 mod approvals;
 mod error;
+mod routes;
 mod tasks;
 mod watch;
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::orloj;
 use bytes::Bytes;
 use dialects::framing::{query, scan};
 use http::header::{ETAG, IF_MATCH};
-use http::{HeaderValue, Method, StatusCode, request};
+use http::{HeaderValue, StatusCode, request};
 use model::{Caller, Fault};
 
 use error::Error;
+use routes::ResourceAccess;
 
 use crate::orloj::endpoint::{SystemsContext, signed};
 use crate::resources::{
@@ -32,6 +34,7 @@ use crate::resources::{
 use gateway::fronts::RequestLog;
 use gateway::{GatewayVersion, auth};
 use web::body::Response;
+use web::context::RequestContext;
 use web::headers::check_media_type;
 use web::response::private_json;
 
@@ -39,25 +42,16 @@ use web::response::private_json;
 const PAGE: usize = 100;
 const PAGE_MOST: usize = 500;
 
-/// The collection of an address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Collection {
-    Resources(ResourceKind),
-    Tasks,
-    Approvals,
-}
-
-/// Answers a request. `rest` is the path below the collection.
+/// Answers a request. `path` is the path below `/v1`.
 pub(crate) async fn answer(
     server: &Arc<GatewayVersion>,
-    collection: Collection,
-    rest: &str,
+    path: &str,
     head: &request::Parts,
     body: Result<Bytes, Fault>,
     log: &mut RequestLog,
 ) -> Response {
     (log.operation, log.dialect) = ("resources", orloj::NAME);
-    match Box::pin(call(server, collection, rest, head, body, log)).await {
+    match Box::pin(call(server, path, head, body, log)).await {
         Ok(response) => signed(response),
         Err(error) => signed(error.rejection().respond(log)),
     }
@@ -71,8 +65,7 @@ pub(crate) fn turned_away(fault: &Fault, log: &mut RequestLog) -> Response {
 
 async fn call(
     server: &Arc<GatewayVersion>,
-    collection: Collection,
-    rest: &str,
+    path: &str,
     head: &request::Parts,
     body: Result<Bytes, Fault>,
     log: &mut RequestLog,
@@ -83,14 +76,18 @@ async fn call(
         return Err(Error::new(StatusCode::NOT_FOUND, "NotFound", "this server keeps no resources"));
     };
     let query = ResourceQuery::read(head.uri.query().unwrap_or_default())?;
-    let context = ResourcesContext { server, systems, registry, caller, query, head, address: log.address };
-    let rest = query::decode_segment(rest.trim_end_matches('/')).map_err(Error::of)?;
-    let path: Vec<&str> = rest.split('/').skip(1).collect();
-    match collection {
-        Collection::Resources(kind) => context.resources(kind, &path, body).await,
-        Collection::Tasks => tasks::answer(&context, &path, body).await,
-        Collection::Approvals => approvals::answer(&context, &path, body).await,
-    }
+    let path = path.trim_end_matches('/');
+    // A path that cannot be decoded is a bad request, also where no route has it.
+    query::decode_segment(path).map_err(Error::of)?;
+    let (route, params) = routes::find(&head.method, path)?;
+    let (bytes, refused) = match body {
+        Ok(bytes) => (bytes, None),
+        Err(fault) => (Bytes::new(), Some(fault)),
+    };
+    let http = RequestContext { head, address: log.address, params, query: Vec::new(), body: &bytes };
+    let context = ResourcesContext { server, systems, registry, caller, query, http, refused };
+    context.may(route.access)?;
+    (route.handler)(&context).await
 }
 
 /// The query of a request.
@@ -143,27 +140,22 @@ struct ResourcesContext<'a> {
     registry: &'a ResourceRegistry,
     caller: Arc<Caller>,
     query: ResourceQuery,
-    head: &'a request::Parts,
-    address: IpAddr,
+    http: RequestContext<'a>,
+    /// The fault of a body that was not read.
+    refused: Option<Fault>,
 }
 
-/// The scopes for each kind of access. A credential without scopes has all of them.
-const READERS: &[&str] = &["reader", "writer", "admin"];
-const WRITERS: &[&str] = &["writer", "admin"];
-const ADMINS: &[&str] = &["admin"];
-
 impl ResourcesContext<'_> {
-    /// Access to read.
-    fn may_read(&self) -> Result<(), Error> {
-        self.may(READERS, "reader")
+    /// Checks the caller's access. A credential without scopes has all of them.
+    fn may(&self, access: ResourceAccess) -> Result<(), Error> {
+        match access {
+            ResourceAccess::Read => self.has_scope(&["reader", "writer", "admin"]),
+            ResourceAccess::Run => self.has_scope(&["writer", "admin"]),
+            ResourceAccess::Change => self.may_change(),
+        }
     }
 
-    /// Access to start runs and to decide approvals.
-    fn may_run(&self) -> Result<(), Error> {
-        self.may(WRITERS, "writer")
-    }
-
-    /// Access to change resources. It always requires a credential, because a resource can start programs.
+    /// A change always requires a credential, because a resource can start programs.
     fn may_change(&self) -> Result<(), Error> {
         if !self.caller.authenticated {
             return Err(Error::unauthenticated(
@@ -176,10 +168,11 @@ impl ResourcesContext<'_> {
         if self.caller.scopes.is_empty() && auth::is_token(&self.caller.name) {
             return Err(forbidden("admin"));
         }
-        self.may(ADMINS, "admin")
+        self.has_scope(&["admin"])
     }
 
-    fn may(&self, scopes: &[&str], least: &str) -> Result<(), Error> {
+    /// Checks that the caller has one of these scopes, of which the first is the least.
+    fn has_scope(&self, scopes: &[&str]) -> Result<(), Error> {
         let caller = &self.caller;
         if !caller.authenticated {
             if self.systems.asks_for_tokens() {
@@ -190,68 +183,40 @@ impl ResourcesContext<'_> {
         if caller.scopes.is_empty() || caller.scopes.iter().any(|scope| scopes.contains(&scope.as_str())) {
             return Ok(());
         }
-        Err(forbidden(least))
+        Err(forbidden(scopes.first().copied().unwrap_or_default()))
     }
 
-    async fn resources(
-        &self,
-        kind: ResourceKind,
-        path: &[&str],
-        body: Result<Bytes, Fault>,
-    ) -> Result<Response, Error> {
-        let method = &self.head.method;
-        let get = method == Method::GET || method == Method::HEAD;
-        match path {
-            [] if get => {
-                self.may_read()?;
-                self.list(kind)
-            }
-            [] if method == Method::POST => {
-                self.may_change()?;
-                let document = ResourceDocument::read(&self.text(&body)?, Some(kind)).map_err(Error::wrong)?;
-                let document = self.in_namespace(document)?;
-                self.write(ResourceWrite::Create(document)).await
-            }
-            [] => Err(Error::method("GET, HEAD, POST")),
-            ["watch"] if get => {
-                self.may_read()?;
-                watch::resources(self, kind)
-            }
-            ["watch"] => Err(Error::method("GET, HEAD")),
-            [name] if get => {
-                self.may_read()?;
-                self.get(kind, name)
-            }
-            [name] if method == Method::PUT => {
-                self.may_change()?;
-                let mut document = ResourceDocument::read(&self.text(&body)?, Some(kind)).map_err(Error::wrong)?;
-                if document.name != *name {
-                    let says = format!("metadata.name: is {:?}, but the address says {name:?}", document.name);
-                    return Err(Error::wrong(vec![says]));
-                }
-                let expect = self.expected()?;
-                if let (Some(header), Some(body)) = (expect, document.version)
-                    && header != body
-                {
-                    let says = "metadata.resourceVersion: is not the one of If-Match; send one of the two".to_owned();
-                    return Err(Error::wrong(vec![says]));
-                }
-                document = self.in_namespace(document)?;
-                self.write(ResourceWrite::Update { document, expect }).await
-            }
-            [name] if method == Method::DELETE => {
-                self.may_change()?;
-                self.found(kind, name)?;
-                self.write(ResourceWrite::Delete { kind, name: (*name).into(), expect: self.expected()? }).await
-            }
-            [_] => Err(Error::method("GET, HEAD, PUT, DELETE")),
-            [name, "status"] if get => {
-                self.may_read()?;
-                self.get(kind, name)
-            }
-            [_, "status"] => Err(Error::method("GET, HEAD")),
-            [_, ..] => Err(Error::missing("there is nothing at this address")),
+    async fn create(&self, kind: ResourceKind) -> Result<Response, Error> {
+        let document = self.document(kind)?;
+        let document = self.in_namespace(document)?;
+        self.write(ResourceWrite::Create(document)).await
+    }
+
+    async fn replace(&self, kind: ResourceKind) -> Result<Response, Error> {
+        let (name, document) = (self.http.id(), self.document(kind)?);
+        if document.name != *name {
+            let says = format!("metadata.name: is {:?}, but the address says {name:?}", document.name);
+            return Err(Error::wrong(vec![says]));
         }
+        let expect = self.expected()?;
+        if let (Some(header), Some(body)) = (expect, document.version)
+            && header != body
+        {
+            let says = "metadata.resourceVersion: is not the one of If-Match; send one of the two".to_owned();
+            return Err(Error::wrong(vec![says]));
+        }
+        let document = self.in_namespace(document)?;
+        self.write(ResourceWrite::Update { document, expect }).await
+    }
+
+    async fn delete(&self, kind: ResourceKind) -> Result<Response, Error> {
+        let name = self.http.id();
+        self.found(kind, name)?;
+        self.write(ResourceWrite::Delete { kind, name: name.into(), expect: self.expected()? }).await
+    }
+
+    fn document(&self, kind: ResourceKind) -> Result<ResourceDocument, Error> {
+        ResourceDocument::read(self.text()?, Some(kind)).map_err(Error::wrong)
     }
 
     /// Sets the namespace of the query in the document; they must not differ.
@@ -290,11 +255,11 @@ impl ResourcesContext<'_> {
         })
     }
 
-    fn get(&self, kind: ResourceKind, name: &str) -> Result<Response, Error> {
-        Ok(resource_response(&*self.found(kind, name)?))
+    async fn get(&self, kind: ResourceKind) -> Result<Response, Error> {
+        Ok(resource_response(&*self.found(kind, self.http.id())?))
     }
 
-    fn list(&self, kind: ResourceKind) -> Result<Response, Error> {
+    async fn list(&self, kind: ResourceKind) -> Result<Response, Error> {
         let (all, version) = self.registry.list(kind);
         let limit = self.query.limit();
         let after = self.query.after.as_deref().unwrap_or_default();
@@ -310,7 +275,7 @@ impl ResourcesContext<'_> {
 
     /// The version in `If-Match`; `None` without one, and for `*`.
     fn expected(&self) -> Result<Option<u64>, Error> {
-        let Some(value) = self.head.headers.get(IF_MATCH) else { return Ok(None) };
+        let Some(value) = self.http.head.headers.get(IF_MATCH) else { return Ok(None) };
         let text = value.to_str().unwrap_or("?").trim();
         if text == "*" {
             return Ok(None);
@@ -322,15 +287,14 @@ impl ResourcesContext<'_> {
     }
 
     /// The body as text.
-    fn text<'b>(&self, body: &'b Result<Bytes, Fault>) -> Result<std::borrow::Cow<'b, str>, Error> {
-        let body = match body {
-            Ok(body) => body,
-            Err(fault) => return Err(Error::of_fault(fault)),
-        };
-        if let Err(fault) = check_media_type(&self.head.headers) {
+    fn text(&self) -> Result<&str, Error> {
+        if let Some(fault) = &self.refused {
+            return Err(Error::of_fault(fault));
+        }
+        if let Err(fault) = check_media_type(&self.http.head.headers) {
             return Err(Error::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", fault.message));
         }
-        scan::scan(body, self.server.engine.limits().json_depth).map(Into::into).map_err(Error::of)
+        scan::scan(self.http.body, self.server.engine.limits().json_depth).map_err(Error::of)
     }
 }
 

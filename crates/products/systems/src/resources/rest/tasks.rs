@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::orloj::{self, SystemAddress};
-use bytes::Bytes;
 use engine::SendAnswer;
-use http::{Method, StatusCode};
+use http::StatusCode;
 use model::{
     Again, Call, CallScope, Cancel, Content, Fault, Get, Ids, Json, Kind, List, Message, Part, Role, Send, State, Task,
     Time, Wait,
@@ -15,8 +14,8 @@ use model::{
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::ResourcesContext;
 use super::error::Error;
-use super::{ResourcesContext, watch};
 use crate::ExposedSystem;
 use crate::orloj::endpoint::{MOUNT, NAMES};
 use crate::resources::{ANNOTATION_BYTES, API_VERSION, LABEL_BYTES, Resource, ResourceKind, document};
@@ -31,51 +30,23 @@ const PAGE: u32 = 100;
 /// The most messages or log lines shown of one run.
 const MESSAGES: usize = 1_000;
 
-pub(super) async fn answer(
-    context: &ResourcesContext<'_>,
-    path: &[&str],
-    body: Result<Bytes, Fault>,
-) -> Result<Response, Error> {
-    let method = &context.head.method;
-    let get = method == Method::GET || method == Method::HEAD;
-    match path {
-        [] if get => {
-            context.may_read()?;
-            list(context).await
-        }
-        [] if method == Method::POST => {
-            context.may_run()?;
-            create(context, &context.text(&body)?).await
-        }
-        [] => Err(Error::method("GET, HEAD, POST")),
-        ["watch"] if get => {
-            context.may_read()?;
-            watch::runs(context, RunScopes::of(context, &reads())?).await
-        }
-        ["watch"] => Err(Error::method("GET, HEAD")),
-        [name] | [name, "status"] if get => {
-            context.may_read()?;
-            let found = find(context, name).await?;
-            Ok(super::json(RunView::of(&found.system, &found.task).shown(&found.task, true).to_string()))
-        }
-        [name] if method == Method::DELETE => {
-            context.may_run()?;
-            delete(context, name).await
-        }
-        [_] => Err(Error::method("GET, HEAD, DELETE")),
-        [name, "messages"] if get => {
-            context.may_read()?;
-            let found = find(context, name).await?;
-            Ok(super::json(json!({ "items": messages(&found.task) }).to_string()))
-        }
-        [name, "logs"] if get => {
-            context.may_read()?;
-            let found = find(context, name).await?;
-            Ok(super::json(json!({ "items": logs(&found.task) }).to_string()))
-        }
-        [_, "status" | "messages" | "logs"] => Err(Error::method("GET, HEAD")),
-        [_, ..] => Err(Error::missing("there is nothing at this address")),
-    }
+pub(super) async fn watch(context: &ResourcesContext<'_>) -> Result<Response, Error> {
+    super::watch::runs(context, RunScopes::of(context, &reads())?).await
+}
+
+pub(super) async fn get(context: &ResourcesContext<'_>) -> Result<Response, Error> {
+    let found = find(context, context.http.id()).await?;
+    Ok(super::json(RunView::of(&found.system, &found.task).shown(&found.task, true).to_string()))
+}
+
+pub(super) async fn list_messages(context: &ResourcesContext<'_>) -> Result<Response, Error> {
+    let found = find(context, context.http.id()).await?;
+    Ok(super::json(json!({ "items": messages(&found.task) }).to_string()))
+}
+
+pub(super) async fn list_logs(context: &ResourcesContext<'_>) -> Result<Response, Error> {
+    let found = find(context, context.http.id()).await?;
+    Ok(super::json(json!({ "items": logs(&found.task) }).to_string()))
 }
 
 /// A call that only reads, to check access with.
@@ -351,7 +322,7 @@ fn logs(task: &Task) -> Vec<Value> {
 }
 
 /// Lists the runs system by system, newest first. `continue` has the next system and the page token in it.
-async fn list(context: &ResourcesContext<'_>) -> Result<Response, Error> {
+pub(super) async fn list(context: &ResourcesContext<'_>) -> Result<Response, Error> {
     let limit = context.query.limit();
     let (mut begin, mut token) = match context.query.after.as_deref() {
         None => (None, None),
@@ -432,8 +403,8 @@ struct TaskSpec {
     requirements: Option<Value>,
 }
 
-async fn create(context: &ResourcesContext<'_>, text: &str) -> Result<Response, Error> {
-    let sent: SentTask = document::read(text).map_err(|wrong| Error::wrong(vec![wrong]))?;
+pub(super) async fn create(context: &ResourcesContext<'_>) -> Result<Response, Error> {
+    let sent: SentTask = document::read(context.text()?).map_err(|wrong| Error::wrong(vec![wrong]))?;
     let mut wrong = Vec::new();
     if sent.api_version.as_deref().is_some_and(|version| version != API_VERSION) {
         wrong.push(format!("apiVersion: write {API_VERSION}"));
@@ -549,7 +520,8 @@ fn message(
 }
 
 /// Cancels a run if it has not ended, and deletes it.
-async fn delete(context: &ResourcesContext<'_>, name: &str) -> Result<Response, Error> {
+pub(super) async fn delete(context: &ResourcesContext<'_>) -> Result<Response, Error> {
+    let name = context.http.id();
     let FoundRun { system, scope, task } = find(context, name).await?;
     let id = task.id;
     let cancel = Cancel { task: id.to_string(), metadata: Some(Json::from_value(&json!({ "reason": "deleted" }))) };

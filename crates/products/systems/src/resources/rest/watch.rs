@@ -40,8 +40,8 @@ const EXPIRED: &str =
     "what has happened since is not known any more; list again, and watch from the resourceVersion of that list";
 
 /// Watches the resources of a kind.
-pub(super) fn resources(context: &ResourcesContext<'_>, kind: ResourceKind) -> Result<Response, Error> {
-    let header = last_event_id(&context.head.headers).and_then(Result::ok);
+pub(super) async fn resources(context: &ResourcesContext<'_>, kind: ResourceKind) -> Result<Response, Error> {
+    let header = last_event_id(&context.http.head.headers).and_then(Result::ok);
     let from = header.or(context.query.version.as_deref());
     let permit = permit(context)?;
     let full = || {
@@ -59,7 +59,7 @@ pub(super) fn resources(context: &ResourcesContext<'_>, kind: ResourceKind) -> R
 
 fn permit(context: &ResourcesContext<'_>) -> Result<Option<ConcurrencyPermit>, Error> {
     let throttle = context.server.throttle.as_ref();
-    let permit = throttle.map(|throttle| throttle.stream(&context.caller, context.address)).transpose();
+    let permit = throttle.map(|throttle| throttle.stream(&context.caller, context.http.address)).transpose();
     Ok(permit.map_err(Error::of)?.flatten())
 }
 
@@ -69,7 +69,7 @@ fn respond<S: EventSource>(
     permit: Option<ConcurrencyPermit>,
 ) -> Response {
     let mut response = stream.permits([permit, None]).respond();
-    if context.head.version == Version::HTTP_11 {
+    if context.http.head.version == Version::HTTP_11 {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("keep-alive"));
     }
     response
@@ -140,7 +140,7 @@ fn frame(id: Option<&str>, what: &str, object: &str) -> Bytes {
 
 /// Watches runs.
 pub(super) async fn runs(context: &ResourcesContext<'_>, runs: RunScopes) -> Result<Response, Error> {
-    if context.query.version.is_some() || has_last_event_id(&context.head.headers) {
+    if context.query.version.is_some() || has_last_event_id(&context.http.head.headers) {
         return Err(Error::gone(
             "runs cannot be watched from a version on; watch again without one, it begins with what is there",
         ));
