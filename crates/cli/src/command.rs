@@ -8,7 +8,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 /// The default config file.
 pub(crate) const CONFIG_HERE: &str = "rialto.yaml";
 
-fn config_here() -> Option<&'static str> {
+/// The default config file, where there is one.
+pub(crate) fn config_here() -> Option<&'static str> {
     Path::new(CONFIG_HERE).is_file().then_some(CONFIG_HERE)
 }
 

@@ -386,7 +386,7 @@ impl DataLocation {
 
     /// The data in this folder, with defaults.
     pub(crate) fn folder(folder: &Path) -> DataLocation {
-        DataLocation { folder: folder.to_owned(), store: StoreLocation::Sqlite, key_file: None }
+        DataLocation { folder: folder.to_owned(), store: StoreLocation::default(), key_file: None }
     }
 }
 
@@ -400,7 +400,7 @@ pub(crate) fn run(command: &command::Config) -> anyhow::Result<()> {
             for warning in crate::roster::unreachable(&plan.config.written) {
                 writeln!(std::io::stderr(), "warning: {warning}")?;
             }
-            if let Some(warning) = plan.config.store.as_ref().and_then(crate::store::StoreLocation::warning) {
+            if let Some(warning) = plan.config.store.as_ref().and_then(StoreLocation::warning) {
                 writeln!(std::io::stderr(), "warning: {warning}")?;
             }
             let what =

@@ -126,7 +126,7 @@ fn page(shown: &Value, all: &Map<String, Value>) -> String {
     lines.join("\n")
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "market"))]
 mod tests {
     use super::*;
 

@@ -1,5 +1,6 @@
 //! The binary `rialto`: the composition root. Only this crate names concrete stores and agents.
 
+mod absent_products;
 #[cfg(feature = "systems")]
 mod apply;
 mod banner;

@@ -281,7 +281,7 @@ mod tests {
 
     use super::*;
     use crate::command::Arguments;
-    use crate::store::{StoreLocation, StoreOptions};
+    use crate::store::{StoreLocation, StoreTuning};
 
     #[test]
     fn what_can_be_typed() {
@@ -310,7 +310,7 @@ mod tests {
     }
 
     fn at(folder: &std::path::Path) -> At {
-        let (data, store) = (Some(folder.to_owned()), Some(StoreLocation::Sqlite));
+        let (data, store) = (Some(folder.to_owned()), Some(StoreLocation::default()));
         At {
             whereabouts: DataArgs { config: None, data, store },
             output: Output { output: OutputFormat::Json },
@@ -383,8 +383,8 @@ mod tests {
 
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let choice = StoreOptions::Sqlite(stores::sqlite::Options::new(folder.path()));
-            let opened = choice.visit(folder.path()).await.unwrap();
+            let choice = StoreLocation::default().options(&StoreTuning::of_command(folder.path())).unwrap();
+            let store = choice.visit().await.unwrap();
             // Money held for a purchase that does not exist.
             let of = |purse: &str| json!({ "tenant": "default", "purse": { purse: "u_1" } });
             let booked = json!({ "i": "tx_01h455vb4pex5vsknk084sn02q/freeze", "l": [
@@ -394,8 +394,8 @@ mod tests {
                 .map(|(account, amount)| Posting { account: account.into(), amount, floor: None });
             let stray = Entry { id: Default::default(), at: model::Time(1), body, postings: postings.into() };
             let commit = Commit { entries: vec![stray], ..Commit::default() };
-            assert_eq!(opened.store.commit(commit).await, Outcome::Done);
-            opened.store.close().await;
+            assert_eq!(store.commit(commit).await, Outcome::Done);
+            store.close().await;
         });
         let report = desk.ask(MarketOperation::Verify).unwrap();
         assert_eq!(report["clean"], false, "{report}");

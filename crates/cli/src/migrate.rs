@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
-use stores::migrate::{self, MigrationStep, Options, Summary};
+use stores::migrate::{MigrationStep, Summary};
 
 use crate::command::{Migrate, OutputFormat};
 use crate::config::Config;
-use crate::store::StoreLocation;
+use crate::store::{FolderMigration, STORES, StoreKind, is_in_folder};
 
 /// Shortest time between two progress lines.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -20,25 +20,16 @@ pub(crate) fn run(command: &Migrate) -> anyhow::Result<()> {
     let from = source(command.from.as_deref(), config.data.as_deref())?;
     let to = command.to.clone().or(config.store).unwrap_or_default();
     to.check()?;
-    let StoreLocation::Postgres(to) = to else {
-        bail!(
-            "where to? name an empty database with --to postgres://user@host/database, --to env:NAME or in the config"
-        )
-    };
-    let mut options = Options::new(&from, to.options()?);
-    options.notes.extend(config.push.note(&from)?);
-    let has_key = !options.notes.is_empty();
+    let notes: Vec<_> = config.push.note(&from)?.into_iter().collect();
+    let has_key = !notes.is_empty();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut progress = Progress::default();
-    let done = runtime.block_on(async {
-        if command.verify_only {
-            migrate::verify(&options, &mut |step| progress.tell(step)).await
-        } else {
-            migrate::run(&options, &mut |step| progress.tell(step)).await
-        }
-    });
+    let mut tell = |step| progress.tell(step);
+    let migration = FolderMigration { from: &from, notes, verify_only: command.verify_only, tell: &mut tell };
+    let done = runtime.block_on(to.migrate(migration)?);
     let (doing, by) = if command.verify_only { ("compare", "with") } else { ("migrate", "to") };
-    let summary = done.with_context(|| format!("cannot {doing} {} {by} {}", from.display(), to.shown()))?;
+    let summary =
+        done.with_context(|| format!("cannot {doing} {} {by} {}", from.display(), to.shown().unwrap_or_default()))?;
     match command.output.output {
         OutputFormat::Json => writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(&in_json(&summary))?)?,
         OutputFormat::Text => writeln!(std::io::stdout(), "{summary}")?,
@@ -75,13 +66,24 @@ fn key(push: &crate::push_config::PushSection, from: &Path) -> String {
 fn source(said: Option<&str>, config: Option<&Path>) -> anyhow::Result<PathBuf> {
     let usual = || config.unwrap_or(Path::new("rialto-data")).to_owned();
     let Some(said) = said else { return Ok(usual()) };
-    if said.starts_with("postgres:") || said.starts_with("postgresql:") || said.starts_with("env:") {
-        bail!("--from: what can be read is a data folder, written sqlite:DIR; a database is copied with pg_dump");
+    let (before, _) = said.split_once(':').unwrap_or((said, ""));
+    let database = STORES.iter().find(|kind| kind.schemes().contains(&before));
+    if let Some(tools) =
+        database.copied().or((before == "env").then_some(STORES[STORES.len() - 1])).and_then(StoreKind::tools)
+    {
+        bail!(
+            "--from: what can be read is a data folder, written sqlite:DIR; a database is copied with {}",
+            tools.dump
+        );
     }
-    Ok(match said.strip_prefix("sqlite").map(|rest| rest.strip_prefix(':').unwrap_or(rest)) {
-        Some("") => usual(),
-        Some(folder) if said.starts_with("sqlite:") => folder.strip_prefix("//").unwrap_or(folder).into(),
-        Some(_) | None => said.into(),
+    let kind = STORES.iter().find(|kind| is_in_folder(**kind) && kind.name() == before);
+    Ok(match kind.and_then(|kind| said.strip_prefix(kind.name())) {
+        Some("" | ":") => usual(),
+        Some(rest) => {
+            let folder = rest.strip_prefix(':').unwrap_or(rest);
+            folder.strip_prefix("//").unwrap_or(folder).into()
+        }
+        None => said.into(),
     })
 }
 

@@ -13,17 +13,15 @@ use gateway::product;
 use model::State;
 use model::ports::agent::Agent;
 use serde_json::{Value, json};
-use stores::sqlite;
 
+use crate::absent_products;
 use crate::command::{Backup, Doctor, Health, Keys, Output, OutputFormat, Reload, Restore, Task, TaskList, TaskOne};
 use crate::config::{Config, DataLocation};
 use crate::guard::PolicyRule;
 use crate::products::PRODUCTS;
 use crate::push_config;
 use crate::replicas;
-use crate::store::{StoreLocation, StoreOptions};
-
-const DATABASE: &str = "rialto.db";
+use crate::store::{self, RestoreFile, StoreKind, StoreTuning};
 
 /// Sends the request to the running server, or executes it on the data.
 pub(crate) fn ask(found: &DataLocation, request: impl Into<AdminRequest>) -> anyhow::Result<Value> {
@@ -65,36 +63,30 @@ pub(crate) fn ask_data(
     agents: Vec<Arc<dyn Agent>>,
 ) -> anyhow::Result<Value> {
     let DataLocation { folder, store, key_file } = found;
-    let choice = match store {
-        StoreLocation::Sqlite => {
-            // A key, a user or a shop may be created before the first start; other requests need existing data.
-            if !folder.join(DATABASE).exists() && !request.creates_data() {
-                bail!(
-                    "there is no data in {}; name the folder with --data, a database with --store, or both with --config",
-                    folder.display()
-                );
-            }
-            StoreOptions::Sqlite(sqlite::Options::new(folder))
+    if store.is_in_folder() {
+        // A key, a user or a shop may be created before the first start; other requests need existing data.
+        if !store.kind().has_data(folder) && !request.creates_data() {
+            bail!(
+                "there is no data in {}; name the folder with --data, a database with --store, or both with --config",
+                folder.display()
+            );
         }
-        StoreLocation::Postgres(place) => {
-            if request.is_audited() {
-                // The audit log is in this folder.
-                stores::folder::make(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-            }
-            StoreOptions::Postgres { options: place.options()?, shown: place.shown() }
-        }
-    };
+    } else if request.is_audited() {
+        // The audit log is in this folder.
+        stores::folder::make(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    }
+    let choice = store.options(&StoreTuning::of_command(folder))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let opened = choice.visit(folder).await?;
-        let engine = Engine::offline(opened.store.clone(), model::Limits::default());
+        let store = choice.visit().await?;
+        let engine = Engine::offline(store.clone(), model::Limits::default());
         // Cancelling or removing a task releases the money held for its turn.
         if let Some(settlement) = product::settlement(PRODUCTS) {
             engine.set_books(settlement);
         }
         engine.set_agents(agents);
         if request.has_secrets() {
-            engine.set_sealer(push_config::seal(key_file.as_deref(), &opened, folder).await?);
+            engine.set_sealer(push_config::seal(key_file.as_deref(), &*store, folder).await?);
         }
         let context = admin::AdminContext { engine: &engine, folder, products: PRODUCTS, running: None };
         let done = admin::perform(&context, request).await;
@@ -272,8 +264,8 @@ pub(crate) fn backup(command: &Backup) -> anyhow::Result<()> {
         bail!("{} exists; choose a new file", to.display());
     }
     let found = DataLocation::at(&command.whereabouts)?;
-    if found.store.is_postgres() {
-        bail!("a database is copied with its own tools, also while it is served: pg_dump -Fc -f FILE DATABASE");
+    if let Some(tools) = found.store.kind().tools() {
+        bail!("a database is copied with its own tools, also while it is served: {}", tools.backup);
     }
     ask(&found, CoreRequest::Backup { to: to.clone() })?;
     let mut out = std::io::stdout();
@@ -285,61 +277,36 @@ pub(crate) fn backup(command: &Backup) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Restores a backup. It is opened beside the data first, so that an invalid file changes nothing.
+/// Restores a backup.
 pub(crate) fn restore(command: &Restore) -> anyhow::Result<()> {
     let DataLocation { folder, store, key_file: _ } = DataLocation::at(&command.whereabouts)?;
-    if store.is_postgres() {
-        bail!("a database is put back with its own tools, while no replica runs: pg_restore -d DATABASE FILE");
+    if let Some(tools) = store.kind().tools() {
+        bail!("a database is put back with its own tools, while no replica runs: {}", tools.restore);
     }
     let file = &command.file;
     if !file.is_file() {
         bail!("there is no file {}", file.display());
     }
-    let (place, trial) = (folder.join(DATABASE), folder.join("restoring"));
-    if place.exists() {
-        if !command.replace {
-            bail!("{} exists; --replace puts the backup in its place and keeps the old one beside", place.display());
-        }
-        // Opening takes the lock, so no server runs, and closing merges the write-ahead log.
-        close(&folder)?;
-    }
-    stores::folder::make(&folder)?;
-    stores::folder::make(&trial)?;
-    copy(file, &trial.join(DATABASE)).with_context(|| format!("cannot copy {}", file.display()))?;
-    let checked = close(&trial).with_context(|| format!("{} is not a backup of rialto", file.display()));
-    if checked.is_ok() {
-        if place.exists() {
-            std::fs::rename(&place, folder.join("rialto.db.before-restore"))?;
-        }
-        std::fs::rename(trial.join(DATABASE), &place)?;
-        // A report of commits missing from the earlier data no longer applies.
-        let _ = std::fs::remove_file(folder.join(sqlite::COMMITS));
-        std::fs::File::open(&folder)?.sync_all()?;
-    }
-    std::fs::remove_dir_all(&trial)?;
-    checked?;
+    store.kind().restore(&folder, RestoreFile { file, replace: command.replace, open: &open_and_close })?;
     let health = ask_data(&DataLocation::folder(&folder), CoreRequest::Doctor.into(), Vec::new())?;
     writeln!(std::io::stdout(), "restored to {}: {} tasks", folder.display(), health["tasks"])?;
     Ok(())
 }
 
-fn close(folder: &Path) -> anyhow::Result<()> {
+/// Opens the data in a folder, which takes its lock, and closes it again.
+fn open_and_close(folder: &Path) -> anyhow::Result<()> {
     ask_data(&DataLocation::folder(folder), CoreRequest::Doctor.into(), Vec::new()).map(drop)
-}
-
-/// Copies a file, readable by its owner only, whatever the original's mode.
-fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
-    let mut out = stores::folder::private().write(true).create(true).truncate(true).open(to)?;
-    std::io::copy(&mut std::fs::File::open(from)?, &mut out)?;
-    out.sync_all()
 }
 
 pub(crate) fn doctor(command: &Doctor) -> anyhow::Result<()> {
     let at = DataLocation::at(&command.whereabouts)?;
     let mut found = ask(&at, CoreRequest::Doctor)?;
     found["data"] = json!(at.folder);
+    if found["left_alone"].is_null() {
+        found["left_alone"] = json!(left_alone(&at)?);
+    }
     // A database's disk is on another machine.
-    let local = found["store"] != "postgres";
+    let local = store::kind_named(text(&found["store"])).is_none_or(store::is_in_folder);
     if local && let Ok(disk) = rustix::fs::statvfs(&at.folder) {
         found["disk_free_bytes"] = json!(disk.f_bavail * disk.f_frsize);
     }
@@ -380,6 +347,18 @@ pub(crate) fn doctor(command: &Doctor) -> anyhow::Result<()> {
     })
 }
 
+/// The data that this build does not serve, while no server runs on it.
+fn left_alone(at: &DataLocation) -> anyhow::Result<Vec<String>> {
+    let choice = at.store.options(&StoreTuning::of_command(&at.folder))?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let store = choice.visit().await?;
+        let found = absent_products::left_alone(&*store, None).await;
+        store.close().await;
+        Ok(found?)
+    })
+}
+
 /// Asks the running server whether it is ready, for container supervisors.
 pub(crate) fn health(command: &Health) -> anyhow::Result<()> {
     let found = DataLocation::at(&command.whereabouts)?;
@@ -408,7 +387,7 @@ fn advice(found: &Value) -> Vec<String> {
             lost["of"],
             text(&lost["found_at"]),
             text(&found["data"]),
-            sqlite::COMMITS
+            store::kind_named(text(&found["store"])).and_then(StoreKind::loss_file).unwrap_or_default()
         ));
     }
     if number("wal_bytes") > 256 << 20 {
@@ -421,6 +400,7 @@ fn advice(found: &Value) -> Vec<String> {
         advice.push(format!("{} webhooks were given up: rialto push list --state dead", number("push_dead")));
     }
     advice.extend(replicas::advice(found));
+    advice.extend(found["left_alone"].as_array().into_iter().flatten().map(|sentence| text(sentence).to_owned()));
     for task in found["unreadable"].as_array().into_iter().flatten() {
         let (id, cause) = (text(&task["id"]), text(&task["cause"]));
         advice.push(format!("{id} cannot be read ({cause}): restore it from a backup, or rialto task purge {id}"));

@@ -10,14 +10,13 @@ use gateway::product::{AgentFacts, KeyFacts, Prepared, ProductHost, ProductServi
 use gateway::settings::{CardForm, ConnectionTimeouts, KeySettings};
 use model::ports::agent::Agent;
 use model::ports::store::Store;
-use stores::{postgres, sqlite};
 
 use crate::command::{Auth, Serve};
 use crate::config::{Card, Collected, Config, DATA_HERE, Durability, in_file, secret};
 use crate::guard;
 use crate::products::PRODUCTS;
 use crate::roster::{BuiltAgents, Changes, Roster};
-use crate::store::{StoreLocation, StoreOptions};
+use crate::store::{StoreChoice, StoreTuning};
 
 const HOUR_MS: u64 = 3_600_000;
 
@@ -234,6 +233,7 @@ impl Plan {
             backlog: 4_096,
             heartbeat_ms: config.timeouts.heartbeat_ms.unwrap_or(15_000),
             jwks: None,
+            left_alone: Vec::new(),
         };
         settings.check()?;
         let mut wrong = Collected::default();
@@ -274,31 +274,13 @@ impl Plan {
     }
 
     /// The store's options, with their secrets.
-    pub(crate) fn store(&self) -> anyhow::Result<StoreOptions> {
+    pub(crate) fn store(&self) -> anyhow::Result<StoreChoice> {
         let relaxed = match self.config.durability {
             Some(Durability::Relaxed) => true,
             Some(Durability::Full) | None => false,
         };
-        match self.config.store.as_ref().unwrap_or(&StoreLocation::Sqlite) {
-            StoreLocation::Sqlite => {
-                let mut options = sqlite::Options::new(&self.data);
-                if relaxed {
-                    options.durability = sqlite::SqliteDurability::Relaxed;
-                }
-                options.wal_limit_bytes = match self.config.limits.wal_mib {
-                    Some(mib) => mib << 20,
-                    None => options.wal_limit_bytes.min(wal_share(&self.data)),
-                };
-                Ok(StoreOptions::Sqlite(options))
-            }
-            StoreLocation::Postgres(place) => {
-                let mut options = place.options()?;
-                if relaxed {
-                    options.durability = postgres::SqliteDurability::Relaxed;
-                }
-                Ok(StoreOptions::Postgres { options, shown: place.shown() })
-            }
-        }
+        let tuning = StoreTuning { data: &self.data, is_server: true, relaxed, wal_mib: self.config.limits.wal_mib };
+        self.config.store.clone().unwrap_or_default().options(&tuning)
     }
 
     /// One core is left to the store's writer: more threads would only move requests between cores.
@@ -417,23 +399,11 @@ fn read_key(key: &crate::config::KeyConfig, known: &[KeySettings]) -> anyhow::Re
     })
 }
 
-/// A sixteenth of the disk: a write-ahead log that fills most of a small disk leaves no room for its checkpoint.
-fn wal_share(folder: &Path) -> u64 {
-    const LEAST: u64 = 1 << 20;
-    // The folder may not exist yet; its parent is on the same disk.
-    let found = folder.ancestors().find_map(|folder| {
-        let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-        rustix::fs::statvfs(folder).ok()
-    });
-    found.map_or(u64::MAX, |disk| (disk.f_blocks.saturating_mul(disk.f_frsize) / 16).max(LEAST))
-}
-
-#[cfg(test)]
+#[cfg(all(test, feature = "market"))]
 mod tests {
     use super::*;
 
     #[test]
-    #[cfg(feature = "market")]
     fn agents_that_are_sold_are_served() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("rialto.yaml");

@@ -1,11 +1,13 @@
 //! `rialto push`: shows the state of webhook deliveries, and delivers again.
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand, ValueEnum};
 use gateway::admin::CoreRequest;
 use model::PushState;
 use serde_json::Value;
 
-use crate::command::{DataArgs, Output};
+use crate::command::{DataArgs, Output, config_here};
 use crate::config::DataLocation;
 use crate::operate::{ask, print, text};
 
@@ -76,7 +78,8 @@ impl Redeliver {
             (Some(_), _) | (None, _) => None,
         };
         if old.is_some() {
-            whereabouts.config = None;
+            // Then no config file is named, and the usual one says where the data is.
+            whereabouts.config = config_here().map(PathBuf::from);
         }
         (whereabouts, self.push_config.clone().or(old))
     }

@@ -7,9 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use gateway::webhooks::{AllowedHost, HttpWebhookSender, JWT_KEY, Options, OutboundPolicy, SEAL_KEY, Seal, Signer};
+use gateway::webhooks::{
+    AllowedHost, HttpPost, HttpWebhookSender, JWT_KEY, Options, OutboundPolicy, SEAL_KEY, Seal, Signer, SystemResolver,
+};
 use model::OnOff;
 use model::limits::PushLimits;
+use model::ports::store::Store;
 use schemars::JsonSchema;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, MapAccess, Visitor};
@@ -17,7 +20,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::config::secret;
 use crate::products::PRODUCTS;
-use crate::store::{OpenedStore, same_everywhere};
+use crate::store::same_everywhere;
 
 const HOUR_MS: u64 = 3_600_000;
 /// The note in the database with the fingerprint of the key that seals its push configs.
@@ -163,8 +166,16 @@ impl PushSection {
     }
 
     /// The seal of all secrets in the store: push configs, and the server's own keys.
-    pub(crate) async fn seal(&self, opened: &OpenedStore, data: &Path) -> anyhow::Result<Arc<Seal>> {
-        seal(self.key_file.as_deref(), opened, data).await
+    pub(crate) async fn seal(&self, store: &dyn Store, data: &Path) -> anyhow::Result<Arc<Seal>> {
+        seal(self.key_file.as_deref(), store, data).await
+    }
+
+    /// Makes the attempts of every webhook, also those of products.
+    pub(crate) fn post(&self, address: SocketAddr, behind_proxy: bool) -> anyhow::Result<Arc<HttpPost>> {
+        // Callers behind a proxy are not on this machine, whatever address we listen on.
+        let loopback = address.ip().is_loopback() && !behind_proxy;
+        let policy = OutboundPolicy { loopback, allow: self.allowed()?, ..OutboundPolicy::default() };
+        Ok(Arc::new(HttpPost::new(policy, Arc::new(SystemResolver))))
     }
 
     /// The webhook sender and the public keys of its tokens; none without webhooks.
@@ -172,13 +183,13 @@ impl PushSection {
         if !self.enabled.unwrap_or(true) {
             return Ok(None);
         }
-        let WebhookContext { opened, data, address, public_url, behind_proxy, tls, files, seal } = found;
+        let WebhookContext { store, data, address, public_url, behind_proxy, tls, files, seal, post } = found;
         let issuer = public_url.map_or_else(|| format!("http://{address}"), |url| url.trim_end_matches('/').to_owned());
         let token_key = self.jwt_key_file.clone().unwrap_or_else(|| data.join(JWT_KEY));
         let signer = self.jwt.then(|| Signer::in_folder(&token_key, issuer)).transpose().context("push.jwt")?;
-        if let (Some(shared), Some(signer)) = (&opened.shared, &signer) {
+        if let Some(signer) = &signer {
             let advice = "copy its push-jwt.pem and name it with push.jwt_key_file on every replica";
-            same_everywhere(shared, "token key", signer.jwks(), advice).await?;
+            same_everywhere(&**store, "token key", signer.jwks(), advice).await?;
         }
         let usual = Options::default();
         // Without a public address, and on one that receivers cannot reach, files are sent whole.
@@ -188,37 +199,33 @@ impl PushSection {
         let options = Options {
             product_wires: PRODUCTS.iter().flat_map(|product| product.wires()).copied().collect(),
             files: base.map(|base| (base, files)),
-            // Callers behind a proxy are not on this machine, whatever address we listen on.
-            policy: OutboundPolicy { loopback: address.ip().is_loopback() && !behind_proxy, allow: self.allowed()? },
+            post,
             timeout_ms: self.timeout_ms.unwrap_or(usual.timeout_ms),
             signing_secret: self.signing_secret.as_deref().map(secret).transpose().context("push.signing_secret")?,
-            ..usual
         };
         let jwks = signer.as_ref().map(|signer| signer.jwks().to_owned());
-        let courier = HttpWebhookSender::new(opened.store.clone(), seal, signer, options)?;
+        let courier = HttpWebhookSender::new(store.clone(), seal, signer, options)?;
         courier.prove().await?;
         Ok(Some(WebhookParts { courier: Arc::new(courier), jwks }))
     }
 }
 
 /// The seal with the key of the named file, else of the data folder, else the one that all replicas share.
-pub(crate) async fn seal(key_file: Option<&Path>, opened: &OpenedStore, data: &Path) -> anyhow::Result<Arc<Seal>> {
-    let seal = match (key_file, &opened.shared) {
-        (Some(path), _) => Seal::in_file(path).context("push.key_file")?,
-        (None, None) => Seal::in_folder(&data.join(SEAL_KEY))?,
-        (None, Some(shared)) => agreed(shared, &data.join(SEAL_KEY)).await?,
+pub(crate) async fn seal(key_file: Option<&Path>, store: &dyn Store, data: &Path) -> anyhow::Result<Arc<Seal>> {
+    let seal = match key_file {
+        Some(path) => Seal::in_file(path).context("push.key_file")?,
+        None if store.is_shared() => agreed(store, &data.join(SEAL_KEY)).await?,
+        None => Seal::in_folder(&data.join(SEAL_KEY))?,
     };
-    if let Some(shared) = &opened.shared {
-        let advice = "copy its seal.key and name it with push.key_file on every replica";
-        same_everywhere(shared, SEAL_NOTE, seal.fingerprint(), advice).await?;
-    }
+    let advice = "copy its seal.key and name it with push.key_file on every replica";
+    same_everywhere(store, SEAL_NOTE, seal.fingerprint(), advice).await?;
     Ok(Arc::new(seal))
 }
 
 /// Where no key file is named, all replicas use the first one's key: it is stored in the database, beside the data
 /// it seals. That keeps secrets out of lists and logs, but not from a reader of the database; a named key file
 /// does.
-async fn agreed(shared: &stores::postgres::PostgresStore, own: &Path) -> anyhow::Result<Seal> {
+async fn agreed(shared: &dyn Store, own: &Path) -> anyhow::Result<Seal> {
     let seal = Seal::in_folder(own)?;
     let asked = |trouble| anyhow::anyhow!("cannot ask the database for its seal: {trouble}");
     let (named, kept) = (shared.recall(SEAL_NOTE).await, shared.recall(KEY_NOTE).await);
@@ -241,7 +248,7 @@ async fn agreed(shared: &stores::postgres::PostgresStore, own: &Path) -> anyhow:
 
 /// The inputs of a webhook sender, besides its config.
 pub(crate) struct WebhookContext<'a> {
-    pub(crate) opened: &'a OpenedStore,
+    pub(crate) store: &'a Arc<dyn Store>,
     pub(crate) data: &'a Path,
     /// The listen address.
     pub(crate) address: SocketAddr,
@@ -251,6 +258,7 @@ pub(crate) struct WebhookContext<'a> {
     pub(crate) tls: bool,
     pub(crate) files: gateway::settings::FileLinkSettings,
     pub(crate) seal: Arc<Seal>,
+    pub(crate) post: Arc<HttpPost>,
 }
 
 pub(crate) struct WebhookParts {

@@ -14,6 +14,7 @@ use engine::Engine;
 use gateway::log::Sink;
 use gateway::product::{ProductHost, ProductService, Progress, RosterChange, RosterChanges};
 use gateway::settings::Settings;
+use gateway::webhooks::HttpPost;
 use gateway::{CurrentGateway, admin};
 use model::{Fault, Kind};
 use serde_json::{Value, json};
@@ -77,17 +78,20 @@ pub(crate) struct FixedSettings {
     address: SocketAddr,
     data: PathBuf,
     public_url: Option<String>,
+    /// Makes the attempts of webhooks.
+    post: Arc<HttpPost>,
     /// Deliveries carry tokens with the public address.
     names_itself: bool,
 }
 
 impl FixedSettings {
-    pub(crate) fn of(plan: &Plan, address: SocketAddr) -> FixedSettings {
+    pub(crate) fn of(plan: &Plan, address: SocketAddr, post: Arc<HttpPost>) -> FixedSettings {
         FixedSettings {
             written: FIXED.iter().map(|(_, read)| read(plan)).collect(),
             address,
             data: plan.data.clone(),
             public_url: plan.config.public_url.clone(),
+            post,
             names_itself: plan.config.push.jwt,
         }
     }
@@ -276,7 +280,8 @@ impl Reloader {
     /// Requests use the plan from now on.
     async fn put_in_force(&mut self, plan: &Plan, built: BuiltAgents) -> anyhow::Result<Arc<gateway::GatewayVersion>> {
         let engine = self.engine();
-        let host = ProductHost { engine: &engine, base_url: &self.base_url, data: &self.fixed.data };
+        let host =
+            ProductHost { engine: &engine, base_url: &self.base_url, data: &self.fixed.data, post: &self.fixed.post };
         let products = plan.open(host).await?;
         let settings = Settings { products: products.clone(), ..plan.settings()? };
         let server = self.serving.change(settings, plan.served(&built))?;
@@ -389,7 +394,7 @@ mod tests {
     fn what_needs_a_restart_is_named_and_stays() {
         let address: SocketAddr = "127.0.0.1:4711".parse().unwrap();
         let first = plan("listen: 127.0.0.1:0\ndata: here\nlimits: { body_bytes: 2000 }\n");
-        let fixed = FixedSettings::of(&first, address);
+        let fixed = FixedSettings::of(&first, address, Arc::default());
         let mut same = plan("listen: 127.0.0.1:0\ndata: here\nlimits: { body_bytes: 2000, daily_calls: 3 }\n");
         assert!(fixed.hold(&mut same).unwrap().is_empty(), "limits of callers take effect");
         let mut other =
@@ -417,7 +422,7 @@ mod tests {
     #[test]
     fn a_door_that_is_open_to_other_machines_is_not_opened_by_a_file_that_says_loopback() {
         let first = plan("listen: 0.0.0.0:0\nauth: { required: true }\n");
-        let fixed = FixedSettings::of(&first, "0.0.0.0:4711".parse().unwrap());
+        let fixed = FixedSettings::of(&first, "0.0.0.0:4711".parse().unwrap(), Arc::default());
         // The actual listen address requires a key, although the file's would not.
         let mut silent = plan("listen: 127.0.0.1:0\n");
         assert!(!silent.needs_key());
@@ -431,7 +436,7 @@ mod tests {
     #[test]
     fn the_address_in_tokens_of_deliveries_stays() {
         let first = plan("public_url: https://a\npush: { jwt: true }\n");
-        let fixed = FixedSettings::of(&first, "127.0.0.1:1".parse().unwrap());
+        let fixed = FixedSettings::of(&first, "127.0.0.1:1".parse().unwrap(), Arc::default());
         let mut other = plan("public_url: https://b\npush: { jwt: true }\n");
         assert_eq!(fixed.hold(&mut other).unwrap(), ["public_url"]);
         assert_eq!(other.config.public_url.as_deref(), Some("https://a"));

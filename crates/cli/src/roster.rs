@@ -278,6 +278,7 @@ mod tests {
     const TWO: &str = "agents:\n  upper: { kind: command, command: tr a-z A-Z }\n  again: { kind: echo }\n";
 
     #[test]
+    #[cfg(all(feature = "systems", feature = "shop"))]
     fn the_store_agent_comes_last_and_is_no_part_of_a_system() {
         let (names, default) = served("agents: { echo: { kind: echo } }\naly: {}", &[]);
         assert_eq!((names, &*default), (vec!["echo".to_owned(), "store".to_owned()], "echo"));
@@ -357,9 +358,11 @@ mod tests {
         assert_eq!((changes.added.join(" "), changes.removed.join(" ")), ("c".to_owned(), "a b".to_owned()));
     }
 
+    #[cfg(feature = "systems")]
     const SYSTEM: &str = "systems:\n  both: { graph: { upper: { next: again } } }\n  more: { agents: [both, again] }\n";
 
     #[test]
+    #[cfg(feature = "systems")]
     fn systems_are_served_after_the_agents_they_are_made_of() {
         let (names, default) = served(&format!("{TWO}{SYSTEM}"), &[]);
         assert_eq!((names.join(" ").as_str(), default.as_str()), ("upper again both more", "upper"));
@@ -370,6 +373,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg(feature = "systems")]
     fn a_system_that_cannot_run_is_refused_with_the_path() {
         for (systems, says) in [
             ("s: { graph: { upper: { next: uper } } }", "systems.s.graph.upper.next: there is no agent \"uper\""),
@@ -388,6 +392,7 @@ mod tests {
     }
 
     #[tokio::test]
+    #[cfg(feature = "systems")]
     async fn a_system_is_built_anew_when_it_is_written_otherwise() {
         let yaml = format!("{TWO}{SYSTEM}");
         let (first, changes) = roster(&yaml, &[]).unwrap().build(&BuiltAgents::default()).await.unwrap();

@@ -20,7 +20,7 @@ use crate::products::PRODUCTS;
 use crate::push_config::WebhookContext;
 use crate::reload::{FileStamp, FixedSettings, Reloader, SetLevel};
 use crate::roster::BuiltAgents;
-use crate::{banner, guard, replicas};
+use crate::{absent_products, banner, guard, replicas};
 
 /// Most threads for webhook deliveries.
 const OUTBOX_THREADS: usize = 4;
@@ -36,7 +36,7 @@ pub(crate) fn run(options: &Serve) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(plan.workers()).enable_all().build()?;
     let errands = errands()?;
     let told = StartContext { options, seen, sink: sink.clone(), set_level, errands: errands.handle().clone() };
-    let outcome = runtime.block_on(serve(plan, told));
+    let outcome = runtime.block_on(futures_util::FutureExt::boxed_local(serve(plan, told)));
     errands.shutdown_timeout(Duration::from_millis(200));
     runtime.shutdown_timeout(Duration::from_millis(200));
     sink.flush();
@@ -124,6 +124,7 @@ async fn serve(mut plan: Plan, told: StartContext<'_>) -> anyhow::Result<()> {
     replicas::warn_of_leases(&*store).await;
     // Before any turn is recovered, which may belong to a stored agent.
     let (built, _) = plan.build(Some(&store), &configured).await?;
+    let left_alone = absent_products::warn(&*store, &built).await;
     // An agent that a reload removes must not live on here.
     drop(configured);
     let plan = &plan;
@@ -132,9 +133,10 @@ async fn serve(mut plan: Plan, told: StartContext<'_>) -> anyhow::Result<()> {
         format!("cannot listen on {}; is another server there? choose one with --listen", plan.listen)
     })?;
     let address = listener.local_addr()?;
-    let seal = plan.config.push.seal(&opened, &plan.data).await?;
+    let seal = plan.config.push.seal(&*store, &plan.data).await?;
+    let post = plan.config.push.post(address, plan.is_behind_proxy())?;
     let found = WebhookContext {
-        opened: &opened,
+        store: &store,
         data: &plan.data,
         address,
         public_url: plan.config.public_url.as_deref(),
@@ -142,6 +144,7 @@ async fn serve(mut plan: Plan, told: StartContext<'_>) -> anyhow::Result<()> {
         tls: settings.tls.is_some(),
         files: settings.files,
         seal: seal.clone(),
+        post: post.clone(),
     };
     let (courier, jwks) =
         plan.config.push.courier(found).await?.map_or((None, None), |made| (Some(made.courier), made.jwks));
@@ -155,6 +158,7 @@ async fn serve(mut plan: Plan, told: StartContext<'_>) -> anyhow::Result<()> {
         .webhook_sender(courier)
         .webhook_runtime(told.errands.clone())
         .settlement(books)
+        .keeps_unserved_turns(absent_products::lacks_products())
         .start()
         .await;
     let engine =
@@ -163,8 +167,8 @@ async fn serve(mut plan: Plan, told: StartContext<'_>) -> anyhow::Result<()> {
     engine.set_sealer(seal);
     let base = banner::base(plan, address);
     let base_url = plan.config.public_url.as_deref().unwrap_or(&base);
-    let products = plan.open(ProductHost { engine: &engine, base_url, data: &plan.data }).await?;
-    let settings = Settings { listen: address, jwks, products: products.clone(), ..settings };
+    let products = plan.open(ProductHost { engine: &engine, base_url, data: &plan.data, post: &post }).await?;
+    let settings = Settings { listen: address, jwks, left_alone, products: products.clone(), ..settings };
     let server = GatewayVersion::new(engine.clone(), settings, told.sink.clone())?;
     products.iter().for_each(|product| product.in_force());
     let loaded = admin::load_keys(&engine, server.callers()).await;
@@ -191,7 +195,7 @@ async fn serve(mut plan: Plan, told: StartContext<'_>) -> anyhow::Result<()> {
     let certificate = Arc::new(Notify::new());
     let house = tokio::spawn(serving.clone().housekeeping(accept.shutdown.clone(), certificate.clone()));
     let StartContext { options, seen, sink, set_level, errands: _ } = told;
-    let (options, fixed) = (options.clone(), FixedSettings::of(plan, address));
+    let (options, fixed) = (options.clone(), FixedSettings::of(plan, address, post));
     let config = plan.config.clone();
     let reloader = Reloader {
         options,

@@ -442,7 +442,7 @@ mod tests {
     }
 
     fn at(folder: &Path) -> At {
-        let (data, store) = (Some(folder.to_owned()), Some(StoreLocation::Sqlite));
+        let (data, store) = (Some(folder.to_owned()), Some(StoreLocation::default()));
         At {
             whereabouts: DataArgs { config: None, data, store },
             output: Output { output: OutputFormat::Json },

@@ -73,6 +73,11 @@ fn grow(share: &mut Option<MemoryShare>, budget: &Arc<MemoryBudget>, bytes: usiz
     Err(Fault::new(Kind::Unavailable, message).retry_after(RETRY_AFTER_S))
 }
 
+/// Counts bytes that a body becomes when it is decompressed.
+pub(crate) fn grow_decompressed(server: &GatewayVersion, told: &mut RequestLog, bytes: usize) -> Result<(), Fault> {
+    grow(&mut told.held.large, &server.intake.large, bytes)
+}
+
 /// Reads a whole body within the limits of size, time and memory. `limit` is that of the address, if it has one.
 pub async fn read(
     server: &Arc<GatewayVersion>,

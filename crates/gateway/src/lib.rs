@@ -10,7 +10,7 @@
 //! * One owner: at an address that products share, `fronts::jsonrpc::answer` decides once which product or agent a
 //!   request is for. A product's front that leaves a method to the generations calls `fronts::jsonrpc::answer_to`,
 //!   which decides nothing.
-//! * One call: a decoded call becomes an `EffectiveCall` before anything is checked. Only that conversion reads
+//! * One call: a decoded call becomes an `EffectiveCall` before anything is checked. Only that conversion acts on
 //!   `Last-Event-ID`.
 //! * One permission: `GatewayVersion::permits` (or `allows`, where a front has checked scopes) is called before a task
 //!   is looked up.

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use aws_lc_rs::hmac;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use dialects::framing::json::{Encoded, LargeFile};
+use dialects::framing::json::Encoded;
 use dialects::framing::query;
 use engine::secrets::{SecretPlace, own_secret};
-use model::Fault;
 use model::ports::sealer::Sealer;
 use model::ports::store::Store;
+use model::{Blob, BlobKind, Fault, Part};
 use tokio::sync::OnceCell;
 
 use crate::settings::FileLinkSettings;
@@ -52,10 +52,12 @@ pub struct SignedLink {
 }
 
 /// The reason why an address is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum LinkError {
     Signature,
     Expired,
+    /// The key of addresses cannot be read.
+    Key(Fault),
 }
 
 impl Links {
@@ -85,15 +87,30 @@ impl Links {
             return Ok(encoded.settled(|_| None));
         }
         let key = self.key().await?;
-        let until = now().saturating_add(i64::from(terms.files.url_expires_s));
-        let expires = until.div_euclid(STEP_S).saturating_add(1).saturating_mul(STEP_S);
-        Ok(encoded.settled(|file| (file.blob.len > most).then(|| address(key, terms, file, expires))))
+        let expires = expires(terms);
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        Ok(encoded.settled(|file| {
+            (file.blob.len > most)
+                .then(|| address(key, terms, &file.blob, [&text(&file.name), &text(&file.media_type)], expires))
+        }))
+    }
+
+    /// The address of a part whose content is a large file; `None` for one that is shown by its bytes.
+    pub(crate) async fn of_part(&self, blob: &Blob, part: &Part, terms: &LinkOptions) -> Result<Option<String>, Fault> {
+        let is_large = terms.files.inline_max_bytes.is_some_and(|most| blob.len > most);
+        if blob.kind != BlobKind::Raw || !is_large {
+            return Ok(None);
+        }
+        let key = self.key().await?;
+        let name = part.filename.as_deref().unwrap_or_default();
+        let media_type = part.media_type.as_deref().unwrap_or_default();
+        Ok(Some(address(key, terms, blob, [name, media_type], expires(terms))))
     }
 
     /// Verifies the address with this path, below `/files/`, and query.
-    pub(crate) async fn read(&self, path: &str, query: &str) -> Result<Result<SignedLink, LinkError>, Fault> {
-        let key = self.key().await?;
-        Ok(read(key, path, query, now()))
+    pub(crate) async fn read(&self, path: &str, query: &str) -> Result<SignedLink, LinkError> {
+        let key = self.key().await.map_err(LinkError::Key)?;
+        read(key, path, query, now())
     }
 }
 
@@ -101,10 +118,16 @@ fn now() -> i64 {
     jiff::Timestamp::now().as_second()
 }
 
-fn address(key: &hmac::Key, terms: &LinkOptions, file: &LargeFile, expires: i64) -> String {
-    let hash = hex(&file.blob.hash);
-    // An empty name counts as no name.
-    let parts = [&*hash, &*terms.tenant, file.name.as_deref().unwrap_or(""), file.media_type.as_deref().unwrap_or("")];
+/// The time at which addresses made now expire.
+fn expires(terms: &LinkOptions) -> i64 {
+    let until = now().saturating_add(i64::from(terms.files.url_expires_s));
+    until.div_euclid(STEP_S).saturating_add(1).saturating_mul(STEP_S)
+}
+
+/// An empty name counts as no name.
+fn address(key: &hmac::Key, terms: &LinkOptions, blob: &Blob, [name, media_type]: [&str; 2], expires: i64) -> String {
+    let hash = hex(&blob.hash);
+    let parts = [&*hash, &*terms.tenant, name, media_type];
     let signature = hmac::sign(key, &message(parts, expires));
     format!("{}/files/{hash}?{}", terms.base, query_of(parts, expires, signature.as_ref()))
 }
@@ -233,7 +256,7 @@ mod tests {
         let url = url(&links(&store).await, &terms()).await;
         let (path, query) = url.strip_prefix("https://x.example/sub/files/").unwrap().split_once('?').unwrap();
         let other = links(&store).await;
-        let claim = other.read(path, query).await.unwrap().unwrap();
+        let claim = other.read(path, query).await.unwrap();
         assert_eq!(
             claim,
             SignedLink {
@@ -244,11 +267,7 @@ mod tests {
             }
         );
         let stranger = links(&Arc::new(stores::memory::MemoryStore::new())).await;
-        assert_eq!(
-            stranger.read(path, query).await.unwrap(),
-            Err(LinkError::Signature),
-            "another store has another key"
-        );
+        assert!(matches!(stranger.read(path, query).await, Err(LinkError::Signature)), "another store has another key");
         for (from, to) in [
             ("tenant=a%20b", "tenant=b"),
             ("name=", "name=x"),
@@ -260,7 +279,7 @@ mod tests {
         ] {
             assert!(query.contains(from), "{query}");
             let changed = query.replacen(from, to, 1);
-            assert_eq!(other.read(path, &changed).await.unwrap(), Err(LinkError::Signature), "{changed}");
+            assert!(matches!(other.read(path, &changed).await, Err(LinkError::Signature)), "{changed}");
         }
         // Other spellings of the same content are refused.
         let (before, signature) = query.rsplit_once("signature=").unwrap();
@@ -285,10 +304,10 @@ mod tests {
             swapped,
         ] {
             assert_ne!(other_spelling, query);
-            assert_eq!(other.read(path, &other_spelling).await.unwrap(), Err(LinkError::Signature), "{other_spelling}");
+            assert!(matches!(other.read(path, &other_spelling).await, Err(LinkError::Signature)), "{other_spelling}");
         }
         for path in [path.replacen('a', "b", 1), path.to_uppercase(), path[1..].to_owned(), String::new()] {
-            assert_eq!(other.read(&path, query).await.unwrap(), Err(LinkError::Signature), "{path}");
+            assert!(matches!(other.read(&path, query).await, Err(LinkError::Signature)), "{path}");
         }
     }
 
@@ -303,14 +322,14 @@ mod tests {
         let seal: Arc<dyn Sealer> = Arc::new(crate::webhooks::Seal::new(&[7; 32]).unwrap());
         let new = Links::new(store.clone(), Some(seal.clone()));
         let (path, query) = url.strip_prefix("https://x.example/sub/files/").unwrap().split_once('?').unwrap();
-        assert!(new.read(path, query).await.unwrap().is_ok(), "what was signed before is good");
+        assert!(new.read(path, query).await.is_ok(), "what was signed before is good");
         let sealed = body().await;
         assert!(!sealed.windows(32).any(|piece| piece == &*clear), "nothing of it is left in the clear");
-        assert!(Links::new(store.clone(), Some(seal)).read(path, query).await.unwrap().is_ok());
+        assert!(Links::new(store.clone(), Some(seal)).read(path, query).await.is_ok());
         assert_eq!(body().await, sealed, "it is sealed once");
         let other: Arc<dyn Sealer> = Arc::new(crate::webhooks::Seal::new(&[8; 32]).unwrap());
-        assert!(Links::new(store.clone(), Some(other)).read(path, query).await.is_err());
-        assert!(Links::new(store.clone(), None).read(path, query).await.is_err());
+        assert!(matches!(Links::new(store.clone(), Some(other)).read(path, query).await, Err(LinkError::Key(_))));
+        assert!(matches!(Links::new(store.clone(), None).read(path, query).await, Err(LinkError::Key(_))));
     }
 
     #[tokio::test]
@@ -323,7 +342,7 @@ mod tests {
         assert_eq!(read(key, &hash, &query, 0).unwrap().name, None);
         for more in ["t&name=&", "t&type=&", "t&name=&type=&"] {
             let spelled = query.replacen("t&", more, 1);
-            assert_eq!(read(key, &hash, &spelled, 0), Err(LinkError::Signature), "{spelled}");
+            assert!(matches!(read(key, &hash, &spelled, 0), Err(LinkError::Signature)), "{spelled}");
         }
     }
 
@@ -337,7 +356,7 @@ mod tests {
         let key = links.key().await.unwrap();
         assert!(expires > now() + 59 && expires <= now() + 121, "{expires}");
         assert!(read(key, path, query_text, expires - 1).is_ok());
-        assert_eq!(read(key, path, query_text, expires), Err(LinkError::Expired));
+        assert!(matches!(read(key, path, query_text, expires), Err(LinkError::Expired)));
     }
 
     #[tokio::test]

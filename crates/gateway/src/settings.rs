@@ -74,6 +74,8 @@ pub struct Settings {
     pub product_slots: Vec<u16>,
     /// The public keys that tokens on deliveries are checked with, as a JSON Web Key Set.
     pub jwks: Option<String>,
+    /// Data that this server does not serve, a sentence for each kind; part of the findings of `rialto doctor`.
+    pub left_alone: Vec<String>,
 }
 
 impl Settings {
@@ -119,6 +121,7 @@ impl Settings {
             backlog: before.backlog,
             cache_bytes: before.cache_bytes,
             jwks: before.jwks.clone(),
+            left_alone: before.left_alone.clone(),
             files: before.files,
             mounts: self.mounts.iter().cloned().chain(kept).collect(),
             retired,
@@ -144,6 +147,7 @@ impl Settings {
             trusted_proxies: Vec::new(),
             tls: None,
             jwks: None,
+            left_alone: Vec::new(),
             agent_ids: Vec::new(),
             files: FileLinkSettings::default(),
             products: Vec::new(),

@@ -9,7 +9,7 @@ use std::path::Path;
 use dialects::wire::{ErrorLine, Operation};
 use dialects::{JsonWire, a2a_v0, a2a_v0_1, a2a_v0_3, a2a_v1, wire};
 use market::uumit::errors::Line;
-use model::Kind;
+use model::{Fault, Kind};
 
 /// When it is told, in a few words.
 fn meaning(kind: Kind) -> &'static str {

@@ -5,6 +5,7 @@ use std::path::Path;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use engine::Engine;
+use model::ports::Future;
 use model::ports::store::{Commit, Outcome, StoreError};
 use model::{AccessKey, Expect, Fault, Kind, RecordChange, Time};
 use serde_json::{Value, json};
@@ -71,33 +72,39 @@ const FIRST: &str = "first_key";
 
 /// Makes the first key of a store that never had one. The caller of this function shows the secret once; it is not
 /// stored.
-pub async fn first(engine: &Engine, callers: &Callers, folder: &Path) -> Result<Option<FirstKey>, Fault> {
-    let store = engine.store();
-    let unavailable = |trouble: StoreError| Fault::new(Kind::Unavailable, trouble.to_string());
-    let made = store.record(FIRST.into(), FIRST.into()).await.map_err(unavailable)?;
-    if made.is_some() || !engine.access_keys().await?.is_empty() {
-        return Ok(None);
-    }
-    let wish =
-        NewKeyRequest { name: "first".into(), tenant: "default".into(), scopes: Vec::new(), expires_in_ms: None };
-    let (key, secret) = make(wish)?;
-    let record = RecordChange::Put {
-        kind: FIRST.into(),
-        key: FIRST.into(),
-        expect: Expect::Absent,
-        body: key.id.as_bytes().to_vec().into(),
-        lists: Vec::new(),
-    };
-    let commit = Commit { access: vec![key.clone()], records: vec![record], ..Commit::default() };
-    match store.commit(commit).await {
-        Outcome::Done => {}
-        // Another replica made it, and has shown it.
-        Outcome::Conflict(_) => return Ok(None),
-        Outcome::Refused(trouble) | Outcome::Unknown(trouble) => return Err(unavailable(trouble)),
-    }
-    audit(folder, "created", &key);
-    callers.take(&key);
-    Ok(Some(FirstKey { id: key.id.to_string(), secret }))
+pub fn first<'a>(
+    engine: &'a Engine,
+    callers: &'a Callers,
+    folder: &'a Path,
+) -> Future<'a, Result<Option<FirstKey>, Fault>> {
+    Box::pin(async move {
+        let store = engine.store();
+        let unavailable = |trouble: StoreError| Fault::new(Kind::Unavailable, trouble.to_string());
+        let made = store.record(FIRST.into(), FIRST.into()).await.map_err(unavailable)?;
+        if made.is_some() || !engine.access_keys().await?.is_empty() {
+            return Ok(None);
+        }
+        let wish =
+            NewKeyRequest { name: "first".into(), tenant: "default".into(), scopes: Vec::new(), expires_in_ms: None };
+        let (key, secret) = make(wish)?;
+        let record = RecordChange::Put {
+            kind: FIRST.into(),
+            key: FIRST.into(),
+            expect: Expect::Absent,
+            body: key.id.as_bytes().to_vec().into(),
+            lists: Vec::new(),
+        };
+        let commit = Commit { access: vec![key.clone()], records: vec![record], ..Commit::default() };
+        match store.commit(commit).await {
+            Outcome::Done => {}
+            // Another replica made it, and has shown it.
+            Outcome::Conflict(_) => return Ok(None),
+            Outcome::Refused(trouble) | Outcome::Unknown(trouble) => return Err(unavailable(trouble)),
+        }
+        audit(folder, "created", &key);
+        callers.take(&key);
+        Ok(Some(FirstKey { id: key.id.to_string(), secret }))
+    })
 }
 
 pub(super) async fn list(engine: &Engine) -> Result<Value, Fault> {
@@ -164,11 +171,13 @@ fn show(key: &AccessKey, now: Time) -> Value {
 }
 
 /// Loads every key of the store into the callers.
-pub async fn load(engine: &Engine, callers: &Callers) -> Result<(), Fault> {
-    for key in engine.access_keys().await? {
-        callers.take(&key);
-    }
-    Ok(())
+pub fn load<'a>(engine: &'a Engine, callers: &'a Callers) -> Future<'a, Result<(), Fault>> {
+    Box::pin(async move {
+        for key in engine.access_keys().await? {
+            callers.take(&key);
+        }
+        Ok(())
+    })
 }
 
 /// Logs a change of a key, never with a secret.

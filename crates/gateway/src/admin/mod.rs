@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use engine::Engine;
+use model::ports::Future;
 use model::{Fault, Kind, State};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -196,11 +197,13 @@ pub fn wrong_arguments(error: serde_json::Error) -> Fault {
 }
 
 /// Performs a command.
-pub async fn perform(context: &AdminContext<'_>, request: AdminRequest) -> Result<Value, Fault> {
-    match request {
-        AdminRequest::Core(request) => perform_core(context, request).await,
-        AdminRequest::Product(command, arguments) => (command.perform)(context, arguments).await,
-    }
+pub fn perform<'a>(context: &'a AdminContext<'a>, request: AdminRequest) -> Future<'a, Result<Value, Fault>> {
+    Box::pin(async move {
+        match request {
+            AdminRequest::Core(request) => perform_core(context, request).await,
+            AdminRequest::Product(command, arguments) => (command.perform)(context, arguments).await,
+        }
+    })
 }
 
 async fn perform_core(context: &AdminContext<'_>, request: CoreRequest) -> Result<Value, Fault> {
@@ -249,7 +252,7 @@ async fn perform_core(context: &AdminContext<'_>, request: CoreRequest) -> Resul
             engine.store().backup(to.clone()).await.map_err(|t| Fault::new(Kind::Unavailable, t.to_string()))?;
             Ok(json!({ "written": to }))
         }
-        CoreRequest::Doctor => doctor(engine).await,
+        CoreRequest::Doctor => doctor(context).await,
         CoreRequest::Health => context.health().await,
         CoreRequest::Reload => context.reload().await,
         CoreRequest::PushList { task, state, limit } => push::list(context, task.as_deref(), state, limit).await,
@@ -264,7 +267,9 @@ fn cause(fault: &Fault) -> String {
     fault.cause.as_ref().map_or_else(|| fault.message.clone(), |cause| cause.to_string())
 }
 
-async fn doctor(engine: &Engine) -> Result<Value, Fault> {
+async fn doctor(context: &AdminContext<'_>) -> Result<Value, Fault> {
+    let engine = context.engine;
+    let left_alone = context.running.map(|running| running.serving.now().settings.left_alone.clone());
     let health = engine.health().await?;
     let store = engine.store();
     let (mut open, mut unreadable) = (Vec::new(), Vec::new());
@@ -300,6 +305,7 @@ async fn doctor(engine: &Engine) -> Result<Value, Fault> {
     let states = health.states.iter().map(|(state, n)| (state.word().to_owned(), json!(n)));
     Ok(json!({
         "store": health.kind,
+        "left_alone": left_alone,
         "schema": health.schema,
         "starts": health.epoch,
         "tasks": health.tasks,
@@ -326,40 +332,48 @@ async fn doctor(engine: &Engine) -> Result<Value, Fault> {
 }
 
 /// Listens on the socket until the process ends. Only the owner of the data folder can reach it.
-pub async fn serve(
+pub fn serve<'a>(
     serving: Arc<CurrentGateway>,
     reloads: Reloads,
-    folder: &Path,
+    folder: &'a Path,
     products: &'static [&'static dyn ProductKind],
-) -> std::io::Result<()> {
-    use std::os::unix::fs::{MetadataExt, PermissionsExt};
-    // A socket's path has at most 108 bytes; relative to an open folder any path is short enough.
-    let held = std::fs::File::open(folder)?;
-    let path = socket_in(&held);
-    // This process holds the lock of the data folder: an existing socket is that of an ended process.
-    let _ = std::fs::remove_file(&path);
-    let listener = UnixListener::bind(&path)?;
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
-    // Between the two calls above, others may have connected if the folder is open to them.
-    let owner = std::fs::metadata(&path)?.uid();
-    let folder = folder.to_owned();
-    tokio::spawn(async move {
-        loop {
-            match listener.accept().await {
-                Ok((stream, _)) if !is_operator(&stream, owner) => {
-                    tracing::warn!("another user of this machine asked at the admin socket and was refused");
-                }
-                Ok((stream, _)) => {
-                    drop(tokio::spawn(converse(serving.clone(), reloads.clone(), folder.clone(), products, stream)));
-                }
-                Err(error) => {
-                    tracing::warn!(%error, "the admin socket could not accept");
-                    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+) -> Future<'a, std::io::Result<()>> {
+    Box::pin(async move {
+        use std::os::unix::fs::{MetadataExt, PermissionsExt};
+        // A socket's path has at most 108 bytes; relative to an open folder any path is short enough.
+        let held = std::fs::File::open(folder)?;
+        let path = socket_in(&held);
+        // This process holds the lock of the data folder: an existing socket is that of an ended process.
+        let _ = std::fs::remove_file(&path);
+        let listener = UnixListener::bind(&path)?;
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
+        // Between the two calls above, others may have connected if the folder is open to them.
+        let owner = std::fs::metadata(&path)?.uid();
+        let folder = folder.to_owned();
+        tokio::spawn(async move {
+            loop {
+                match listener.accept().await {
+                    Ok((stream, _)) if !is_operator(&stream, owner) => {
+                        tracing::warn!("another user of this machine asked at the admin socket and was refused");
+                    }
+                    Ok((stream, _)) => {
+                        drop(tokio::spawn(converse(
+                            serving.clone(),
+                            reloads.clone(),
+                            folder.clone(),
+                            products,
+                            stream,
+                        )));
+                    }
+                    Err(error) => {
+                        tracing::warn!(%error, "the admin socket could not accept");
+                        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+                    }
                 }
             }
-        }
-    });
-    Ok(())
+        });
+        Ok(())
+    })
 }
 
 /// Whether the peer is the owner of the data folder, or root.

@@ -32,15 +32,15 @@ pub(crate) async fn answer(
         response
     };
     let claim = match server.links.read(below, head.uri.query().unwrap_or_default()).await {
-        Ok(Ok(claim)) => claim,
-        Ok(Err(LinkError::Expired)) => {
+        Ok(claim) => claim,
+        Err(LinkError::Expired) => {
             return text(StatusCode::GONE, format!("this address has expired; {again}\n"));
         }
-        Ok(Err(LinkError::Signature)) => {
+        Err(LinkError::Signature) => {
             let words = format!("this address was not made here, or not like this; {again}\n");
             return text(StatusCode::FORBIDDEN, words);
         }
-        Err(fault) => return fail(log, &fault),
+        Err(LinkError::Key(fault)) => return fail(log, &fault),
     };
     let hash = links::hex(&claim.hash);
     let mut facts =

@@ -20,6 +20,8 @@ use model::ports::agent::Agent;
 use model::ports::store::Store;
 use serde_json::{Map, Value};
 
+use web::outbound::HttpPost;
+
 use super::ProductService;
 use crate::{GatewayVersion, Settings, settings};
 
@@ -133,6 +135,8 @@ pub struct ProductHost<'a> {
     /// The server's address for its callers.
     pub base_url: &'a str,
     pub data: &'a Path,
+    /// Makes the attempts of the product's webhooks, under the operator's policy.
+    pub post: &'a Arc<HttpPost>,
 }
 
 /// A product's part of the demo: ids and credentials in a file of the data folder.

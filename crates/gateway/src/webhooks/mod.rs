@@ -1,17 +1,16 @@
-//! The sender of webhooks. It encodes, signs, encrypts and posts; the engine decides what is delivered, in which order,
+//! The sender of push notifications. It encodes, signs and encrypts; the crate `web` posts, and the engine decides what is delivered, in which order,
 //! and when an attempt is repeated.
 //!
 //! * `check` decides which configs are accepted; the outbound policy of the crate `web` decides which addresses are
 //!   connected to
 //! * `encrypt` encrypts configs at rest, `keyfile` reads and writes the server's own keys
-//! * `headers`, `sign` and `jwt` make the headers of a body; `send` is one attempt over the network
+//! * `headers`, `sign` and `jwt` make the headers of a body
 
 mod check;
 mod encrypt;
 mod headers;
 mod jwt;
 mod keyfile;
-mod send;
 mod sign;
 
 use std::sync::Arc;
@@ -31,12 +30,13 @@ use url::Url;
 pub use encrypt::Seal;
 pub use jwt::Signer;
 pub use keyfile::KeyFault;
-pub use web::outbound::{AllowedHost, HostResolver, OutboundPolicy, SystemResolver};
+pub use web::outbound::{AllowedHost, HostResolver, HttpPost, OutboundPolicy, SystemResolver};
 
 use crate::links::{LinkOptions, Links};
 use crate::settings::FileLinkSettings;
 use headers::DeliveryFacts;
 use web::body::in_json;
+use web::outbound::{Post as _, PostRequest, origin};
 
 /// File name of the encryption key in the data folder.
 pub const SEAL_KEY: &str = "seal.key";
@@ -48,14 +48,12 @@ const SAMPLE: usize = 8;
 
 /// How deliveries are made.
 pub struct Options {
-    pub policy: OutboundPolicy,
-    /// Time limit of a connect, in milliseconds.
-    pub connect_ms: u64,
+    /// Makes the attempts, also for products.
+    pub post: Arc<HttpPost>,
     /// Time limit of a whole attempt, in milliseconds.
     pub timeout_ms: u64,
     /// Signs deliveries whose config has no secret of its own.
     pub signing_secret: Option<String>,
-    pub resolver: Arc<dyn HostResolver>,
     /// The wires of products, whose push configs are served, too.
     pub product_wires: Vec<&'static dyn JsonWire>,
     /// The server's public address, and how large files are shown. Without it, files are shown by their bytes.
@@ -65,11 +63,9 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Options {
-            policy: OutboundPolicy::default(),
-            connect_ms: 5_000,
+            post: Arc::default(),
             timeout_ms: 15_000,
             signing_secret: None,
-            resolver: Arc::new(SystemResolver),
             product_wires: Vec::new(),
             files: None,
         }
@@ -83,9 +79,9 @@ struct SenderState {
     store: Arc<dyn Store>,
     seal: Arc<Seal>,
     signer: Option<Signer>,
-    policy: Arc<OutboundPolicy>,
     signing_secret: Option<String>,
-    post: send::TimedPost,
+    post: Arc<HttpPost>,
+    timeout: Duration,
     product_wires: Vec<&'static dyn JsonWire>,
     links: Links,
     files: Option<(String, FileLinkSettings)>,
@@ -99,11 +95,8 @@ impl HttpWebhookSender {
         signer: Option<Signer>,
         options: Options,
     ) -> Result<HttpWebhookSender, KeyFault> {
-        let Options { policy, connect_ms, timeout_ms, signing_secret, resolver, product_wires, files } = options;
-        let policy = Arc::new(policy);
-        let (connect, whole) = (Duration::from_millis(connect_ms), Duration::from_millis(timeout_ms));
-        let post = send::TimedPost::new(&policy, &resolver, connect, whole);
-        let post = post.map_err(|error| {
+        let Options { post, timeout_ms, signing_secret, product_wires, files } = options;
+        post.prepare().map_err(|error| {
             KeyFault::new(format!(
                 "cannot make an HTTP client for webhooks: {error}; set push.enabled to false to go without"
             ))
@@ -114,9 +107,9 @@ impl HttpWebhookSender {
             store,
             seal,
             signer,
-            policy,
             signing_secret,
             post,
+            timeout: Duration::from_millis(timeout_ms),
             product_wires,
             links,
             files,
@@ -144,7 +137,7 @@ impl HttpWebhookSender {
 
 impl WebhookSender for HttpWebhookSender {
     fn check(&self, config: &PushConfig) -> Result<(), Fault> {
-        check::check(&self.0.policy, config)
+        check::check(self.0.post.policy(), config)
     }
 
     fn seal(&self, task: TaskId, spec: &PushSpec) -> Result<Bytes, Fault> {
@@ -166,7 +159,7 @@ impl WebhookSender for HttpWebhookSender {
 
     fn endpoint(&self, spec: &PushSpec) -> Arc<str> {
         match Url::parse(&spec.url) {
-            Ok(url) => url.origin().ascii_serialization().into(),
+            Ok(url) => origin(&url),
             Err(_) => "unknown".into(),
         }
     }
@@ -200,10 +193,7 @@ impl SenderState {
         let body = w.finish();
 
         let url = Url::parse(&spec.url).map_err(|_| gone("its url is not an address".into()))?;
-        let endpoint = url.origin().ascii_serialization();
-        // The policy may have changed since the config was accepted; and a resolver does not see literal addresses.
-        self.policy.admit(&url).map_err(|error| gone(format!("{endpoint} is refused: {}", error.message())))?;
-
+        let endpoint = origin(&url);
         let failed = |why: String| WebhookOutcome::Failed { why, retry_after_ms: None };
         let event = letter.id.to_string();
         let id = format!("{event}.{}", headers::header_safe(&letter.config));
@@ -237,9 +227,18 @@ impl SenderState {
         let mut headers = headers::headers(&around).map_err(|_| gone("its secrets do not fit into a header".into()))?;
         // The length is known even where the body is loaded in pieces: it has been read once for the signature.
         headers.insert(http::header::CONTENT_LENGTH, read.len.into());
-        let receipt = self.post.send(&endpoint, url, headers, self.body(letter, body)).await;
-        tracing::debug!(%endpoint, %event, attempt = letter.attempt, ?receipt, "a delivery was tried");
-        Ok(receipt)
+        let request = PostRequest {
+            url,
+            receiver: endpoint,
+            event: event.into(),
+            attempt: letter.attempt,
+            headers,
+            body: self.body(letter, body),
+            timeout: self.timeout,
+            any_address: false,
+            answer_bytes: None,
+        };
+        Ok(self.post.post(request).await.outcome)
     }
 
     /// Settled once for both the signature and the body, because an address contains a time.

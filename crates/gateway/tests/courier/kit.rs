@@ -3,7 +3,9 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use gateway::webhooks::{HostResolver, HttpWebhookSender, Options, OutboundPolicy, Seal, Signer};
+use gateway::webhooks::{
+    HostResolver, HttpPost, HttpWebhookSender, Options, OutboundPolicy, Seal, Signer, SystemResolver,
+};
 use model::ports::Future;
 use model::ports::store::Store;
 use model::ports::webhook::{WebhookBody, WebhookOutcome, WebhookRequest, WebhookSender};
@@ -16,13 +18,17 @@ pub(crate) fn task_id() -> TaskId {
     "0190f3c4-1111-7222-8333-444455556666".parse().unwrap()
 }
 
-pub(crate) fn policy(loopback: bool, allow: &[&str]) -> OutboundPolicy {
-    OutboundPolicy { loopback, allow: allow.iter().map(|text| text.parse().unwrap()).collect() }
+/// Options under this policy, with a resolver of the test's.
+pub(crate) fn under(loopback: bool, allow: &[&str], resolver: Option<Arc<dyn HostResolver>>) -> Options {
+    let allow = allow.iter().map(|text| text.parse().unwrap()).collect();
+    let policy = OutboundPolicy { loopback, allow, ..OutboundPolicy::default() };
+    let post = HttpPost::new(policy, resolver.unwrap_or_else(|| Arc::new(SystemResolver)));
+    Options { post: Arc::new(post), ..Options::default() }
 }
 
 /// Time limits for a busy machine.
 pub(crate) fn options() -> Options {
-    Options { policy: policy(true, &[]), ..Options::default() }
+    under(true, &[], None)
 }
 
 pub(crate) fn courier(options: Options) -> HttpWebhookSender {

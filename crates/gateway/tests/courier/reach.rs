@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use gateway::webhooks::{HttpWebhookSender, Options};
+use gateway::webhooks::HttpWebhookSender;
 use model::ports::webhook::{WebhookBody, WebhookOutcome, WebhookSender};
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
-use crate::kit::{Names, courier, deliver, letter, options, policy, spec, task, why};
+use crate::kit::{Names, courier, deliver, letter, options, spec, task, under, why};
 use crate::receiver::{Act, Receiver};
 
 fn named(names: Arc<Names>, loopback: bool, allow: &[&str]) -> HttpWebhookSender {
-    courier(Options { policy: policy(loopback, allow), resolver: names, ..options() })
+    courier(under(loopback, allow, Some(names)))
 }
 
 #[tokio::test]
@@ -60,7 +60,7 @@ async fn a_name_that_changes_its_mind_is_looked_at_again() {
 async fn an_address_without_a_name_is_looked_at_before_every_attempt() {
     let receiver = Receiver::start(Act::status("200 OK")).await;
     let port = receiver.addr.port();
-    let strict = courier(Options { policy: policy(false, &[]), ..options() });
+    let strict = courier(under(false, &[], None));
     for host in ["127.0.0.1", "localhost", "[::1]", "2130706433", "[::ffff:127.0.0.1]", "0.0.0.0"] {
         for scheme in ["http", "https"] {
             let receipt = deliver(&strict, spec(&format!("{scheme}://{host}:{port}/"))).await;

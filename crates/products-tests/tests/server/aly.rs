@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use engine::Engine;
 use gateway::settings::{AuthMode, MountSettings};
-use gateway::webhooks::{HttpWebhookSender, Options, OutboundPolicy, Seal};
+use gateway::webhooks::{HttpPost, HttpWebhookSender, Options, OutboundPolicy, Seal, SystemResolver};
 use gateway::{GatewayVersion, Settings};
 use model::ports::Future;
 use model::{Content, Fault, Message, Task};
@@ -60,8 +60,9 @@ pub(crate) async fn open(change: impl FnOnce(&mut Settings, &mut StoreAgentSetti
     gateway::crypto::install();
     let store = Arc::new(stores::memory::MemoryStore::new());
     let agents = agents::BUILTIN.iter().map(|builtin| (builtin.build)(&agents::BuiltinSettings::default())).collect();
-    let policy = OutboundPolicy { loopback: true, allow: Vec::new() };
-    let options = Options { policy, product_wires: vec![&shop::aly::WIRE], ..Options::default() };
+    let policy = OutboundPolicy { loopback: true, ..OutboundPolicy::default() };
+    let post = Arc::new(HttpPost::new(policy, Arc::new(SystemResolver)));
+    let options = Options { post, product_wires: vec![&shop::aly::WIRE], ..Options::default() };
     let courier = HttpWebhookSender::new(store.clone(), Seal::new(&[1; 32]).unwrap(), None, options).unwrap();
     let engine = Engine::builder(store).agents(agents).webhook_sender(Some(Arc::new(courier))).start().await.unwrap();
     let (mut settings, mut aly) = (settings(), StoreAgentSettings::new("scripted", Arc::new(Keeper)));

@@ -86,7 +86,7 @@ impl Prepared for PreparedMarket {
             if let Some(running) = &self.running {
                 return Ok(Some(Arc::new(running.with_terms(terms, config)) as Arc<dyn ProductService>));
             }
-            let started = Market::start(host.engine.clone(), config, true).await;
+            let started = Market::start_with(host.engine.clone(), config, true, host.post.clone()).await;
             let market = started.map_err(|fault| {
                 let cause = fault.cause.as_ref().map_or_else(String::new, |cause| format!(": {cause}"));
                 anyhow::anyhow!("cannot open the market: {fault}{cause}")

@@ -156,26 +156,6 @@ impl PostgresStore {
         Ok(PostgresStore { shared, readers, listener, leaving, tasks: tokio::sync::Mutex::new(Some(tasks)) })
     }
 
-    /// The value that all replicas agree on under this name: the first one that any of them gave.
-    pub async fn remember(&self, name: &str, value: &str) -> Result<String, StoreError> {
-        let said: Arc<(String, String)> = Arc::new((name.to_owned(), value.to_owned()));
-        let known = self.read(move |db| {
-            let said = said.clone();
-            async move { read::remember(&db, &said.0, &said.1).await }
-        });
-        known.await
-    }
-
-    /// The value that the replicas have agreed on under this name, if any yet.
-    pub async fn recall(&self, name: &str) -> Result<Option<String>, StoreError> {
-        let name: Arc<str> = name.into();
-        let known = self.read(move |db| {
-            let name = name.clone();
-            async move { read::recall(&db, &name).await }
-        });
-        known.await
-    }
-
     fn read<'a, T: Send + 'a, F>(
         &'a self,
         look: impl Fn(Arc<Conn>) -> F + Send + Sync + 'a,

@@ -123,19 +123,6 @@ async fn several_may_open_an_empty_database_at_once() {
 }
 
 #[tokio::test]
-async fn what_the_first_replica_said_is_what_all_remember() {
-    let database = Cluster::shared().database();
-    let stores = join_all((0..4).map(|_| open(&database))).await;
-    let said = ["a", "b", "c", "d"];
-    let heard = join_all(stores.iter().zip(said).map(|(store, value)| store.remember("key", value))).await;
-    let heard: Vec<String> = heard.into_iter().map(Result::unwrap).collect();
-    assert!(said.contains(&&*heard[0]) && heard.iter().all(|value| *value == heard[0]), "{heard:?}");
-    assert_eq!(stores[0].remember("another", "x").await.unwrap(), "x");
-    join_all(stores.iter().map(|store| store.close())).await;
-    assert_eq!(open(&database).await.remember("key", "e").await.unwrap(), heard[0]);
-}
-
-#[tokio::test]
 async fn a_newer_schema_is_refused_and_left_alone() {
     let database = Cluster::shared().database();
     open(&database).await.close().await;
@@ -162,7 +149,7 @@ async fn a_schema_of_another_program_is_refused() {
 async fn whoever_cannot_connect_is_told_what_to_do_and_no_password() {
     let database = Cluster::shared().database();
     let (url, password) = (database.url(), database.password());
-    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let closed = 1;
     for (url, expected) in [
         (url.replace(database.name(), "nowhere"), "createdb nowhere"),
         (url.replace(password, "hidden"), "check user and password"),

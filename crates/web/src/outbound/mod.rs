@@ -1,7 +1,8 @@
 //! Connections that the server makes to addresses that callers choose: which addresses it may connect to ([`policy`]), how
-//! names are resolved under that rule ([`resolve`]), and HTTP clients that obey it.
+//! names are resolved under that rule ([`resolve`]), HTTP clients that obey it, and the attempt of a webhook ([`post`]).
 
 pub mod policy;
+pub mod post;
 pub mod resolve;
 
 use std::collections::HashMap;
@@ -12,6 +13,7 @@ use reqwest::Client;
 use url::Url;
 
 pub use policy::{AllowedHost, OutboundPolicy};
+pub use post::{HttpPost, Post, PostAnswer, PostRequest, PostResult, origin};
 pub use resolve::{HostResolver, PolicyResolver, SystemResolver};
 
 /// Idle connections kept for an endpoint: as many as deliveries run to it at a time.

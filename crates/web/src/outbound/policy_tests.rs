@@ -3,7 +3,8 @@
 use super::*;
 
 fn guard(loopback: bool, allow: &[&str]) -> OutboundPolicy {
-    OutboundPolicy { loopback, allow: allow.iter().map(|text| text.parse().unwrap()).collect() }
+    let allow = allow.iter().map(|text| text.parse().unwrap()).collect();
+    OutboundPolicy { loopback, allow, ..OutboundPolicy::default() }
 }
 
 fn admitted(guard: &OutboundPolicy, url: &str) -> Result<(), Error> {

@@ -14,6 +14,7 @@
 //! * `figures`: statistics of the market, and earnings of sellers
 //! * `wallet`: balances, statements, credit, and the check of the ledger
 //! * `accounts`: users, keys, logins and devices: authentication
+//! * `webhooks`: one attempt to an address that a user chose
 //! * `sellers`: work by machines (agents, callbacks, workers), and deadlines
 //! * `strays`: recovery of purchases without a timer
 //! * `billing`: agents with a price, and budgets
@@ -65,6 +66,7 @@ mod sales;
 mod sellers;
 mod strays;
 mod wallet;
+mod webhooks;
 
 use std::sync::Arc;
 
@@ -74,6 +76,7 @@ use ledger::UserId;
 use market_rules::{Actor, Via, autonomy, capability, transaction};
 use model::ports::store::Store;
 use model::{Fault, Time};
+use web::outbound::{HttpPost, Post};
 
 pub use accounts::{
     Credentials, Device, DeviceApproval, DeviceState, Issued, LoginTokens, NewApiKey, NewUser, Secrets, User,
@@ -92,7 +95,7 @@ pub use notices::{Deliveries, Event, LostNotice};
 pub use offers::{Edit, Filter, Invoked, Without};
 pub use orders::{OrderRequest, PurchaseFeed};
 pub use quote::{Quote, Token};
-pub use sellers::{CallbackRequest, CallbackResponse, Callbacks, HttpCallbacks, Job, JobAct, JobEvent, Jobs};
+pub use sellers::{Job, JobAct, JobEvent, Jobs};
 pub use wallet::{JournalEntry, MarketReport, Mismatch, StatementLine, Stats, Wallet};
 
 /// The agent name of purchases. No agent of a config can have it. Stored.
@@ -118,7 +121,7 @@ struct Shared {
     config: ArcSwap<MarketConfig>,
     secrets: Secrets,
     at_work: sellers::RunningSales,
-    callbacks: Arc<dyn Callbacks>,
+    post: Arc<dyn Post>,
     /// Whether this process performs automatic steps.
     serves: bool,
     queues: orders::Queues,
@@ -205,15 +208,15 @@ impl Market {
     /// Opens the market on the engine's store. `serves` is false for operators' commands: no automatic steps are taken
     /// then.
     pub async fn start(engine: Engine, config: MarketConfig, serves: bool) -> Result<Market, Fault> {
-        Market::start_with(engine, config, serves, Arc::new(HttpCallbacks::default())).await
+        Market::start_with(engine, config, serves, Arc::new(HttpPost::default())).await
     }
 
-    /// As [`Market::start`], with another implementation of callbacks.
+    /// As [`Market::start`], with the server's own attempts at webhooks.
     pub async fn start_with(
         engine: Engine,
         config: MarketConfig,
         serves: bool,
-        callbacks: Arc<dyn Callbacks>,
+        post: Arc<dyn Post>,
     ) -> Result<Market, Fault> {
         let secrets = accounts::secrets(&engine).await?;
         let shared = Shared {
@@ -221,7 +224,7 @@ impl Market {
             config: ArcSwap::from_pointee(config),
             secrets,
             at_work: sellers::RunningSales::default(),
-            callbacks,
+            post,
             serves,
             queues: orders::Queues::default(),
             recent: orders::RecentOrders::default(),

@@ -10,13 +10,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{CommitError, SideWrites};
+use engine::{CommitError, RetrySchedule, SideWrites};
 use ledger::records::{decode, listed};
 use ledger::{Row, UserId};
 use market_rules::capability::Status as Offering;
 use market_rules::transaction::{Role, Status};
 use market_rules::{Capability, Transaction};
 use model::ports::store::Conflict;
+use model::ports::webhook::WebhookOutcome;
 use model::{Expect, Json, Listed, RecordChange, Time};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -25,13 +26,12 @@ use tokio::sync::Notify;
 
 use crate::service::externals::{self, External};
 use crate::service::records;
-use crate::service::sellers::{self, CallbackRequest};
+use crate::service::webhooks::{Destination, MarketDelivery, NoDestination};
 use crate::service::{Error, Market, MarketCaller};
 
-/// Maximum attempts of a notice, the delay of the first retry, and the longest delay. Each retry doubles the delay.
+/// Maximum attempts of a notice, and the delays between them.
 const ATTEMPTS: u32 = 15;
-const RETRY_MS: u64 = 1_000;
-const RETRY_MOST_MS: u64 = 3_600_000;
+const RETRIES: RetrySchedule = RetrySchedule { first_ms: 1_000, most_ms: 3_600_000, asked_most_ms: 3_600_000 };
 /// Timeout of a delivery, and duration of a process's claim on a notice.
 const TIMEOUT: Duration = Duration::from_secs(15);
 const TAKEN_MS: u64 = 25_000;
@@ -362,6 +362,9 @@ impl Market {
         if !self.changed(records).await? {
             return Err(market_rules::Error::Changed.into());
         }
+        if let Ok((url, _)) = self.unsealed(&one) {
+            self.vouch_for(&url);
+        }
         self.ring(count > 0);
         Ok(count)
     }
@@ -430,50 +433,63 @@ impl Market {
             self.changed(vec![notice.remove(version)]).await?;
             return Ok(());
         };
+        let destination = match self.unsealed(&agent) {
+            Ok((url, secret)) => match self.destination(&url) {
+                Ok(destination) => Ok((destination, secret)),
+                Err(NoDestination::Paused(until)) => {
+                    // The pause uses up no attempts.
+                    let later = WebhookNotice { due: until, ..notice };
+                    self.changed(vec![later.put(Expect::Version(version))]).await?;
+                    return Ok(());
+                }
+                Err(NoDestination::Wrong(why)) => Err(why),
+            },
+            Err(fault) => Err(fault.message),
+        };
         let now = self.now();
         let mine = WebhookNotice { attempts: notice.attempts + 1, due: now.plus_ms(TAKEN_MS), ..notice };
         if !self.changed(vec![mine.put(Expect::Version(version))]).await? {
             return Ok(());
         }
         let version = version + 1;
-        let (words, gone) = match self.send(&mine, &agent, now).await {
-            Ok(status) if (200..300).contains(&status) => {
+        let outcome = match destination {
+            Ok((destination, secret)) => self.send(&mine, destination, secret).await,
+            Err(why) => WebhookOutcome::Failed { why, retry_after_ms: None },
+        };
+        let now = self.now();
+        let (why, next) = match outcome {
+            WebhookOutcome::Taken | WebhookOutcome::Untold => {
                 self.changed(vec![mine.remove(version)]).await?;
                 return Ok(());
             }
-            Ok(status) => (format!("it answered HTTP {status}"), status == 410),
-            Err(words) => (words, false),
+            WebhookOutcome::Failed { why, retry_after_ms } => {
+                let wait = RETRIES.delay_ms(mine.attempts, retry_after_ms);
+                (why, (mine.attempts < ATTEMPTS).then(|| now.plus_ms(wait)))
+            }
+            WebhookOutcome::Gone { why } => (why, None),
         };
-        tracing::info!(agent = %mine.agent, event = %mine.id, attempt = mine.attempts, "a webhook was not told: {words}");
-        let last = Some(words.chars().take(MAX_WORDS).collect::<String>().into());
-        let now = self.now();
-        if gone || mine.attempts >= ATTEMPTS {
+        let last = Some(why.chars().take(MAX_WORDS).collect::<String>().into());
+        let Some(due) = next else {
+            tracing::warn!(agent = %mine.agent, event = %mine.id, attempt = mine.attempts, "a webhook is given up: {why}");
             return self.lose(WebhookNotice { last, lost_at: Some(now), ..mine }, version).await;
-        }
-        let wait = RETRY_MS.saturating_mul(1 << (mine.attempts - 1).min(20)).min(RETRY_MOST_MS);
-        let later = WebhookNotice { last, due: now.plus_ms(wait), ..mine };
+        };
+        let later = WebhookNotice { last, due, ..mine };
         self.changed(vec![later.put(Expect::Version(version))]).await?;
         Ok(())
     }
 
-    async fn send(&self, notice: &WebhookNotice, agent: &External, now: Time) -> Result<u16, String> {
-        let (url, secret) = self.unsealed(agent).map_err(|fault| fault.message)?;
-        let (body, timestamp) = (notice.body.text().to_owned(), now.0.div_euclid(1_000).to_string());
-        let signature = sellers::sign(secret.as_bytes(), &timestamp, &notice.id, body.as_bytes());
-        let letter = CallbackRequest {
-            url: url.into(),
-            headers: vec![
-                ("content-type", "application/json".to_owned()),
-                ("x-uuagent-event", notice.event.name().to_owned()),
-                ("x-uuagent-signature", signature),
-                ("x-uuagent-timestamp", timestamp),
-                ("x-uuagent-request-id", notice.id.to_string()),
-            ],
-            body: body.into(),
+    async fn send(&self, notice: &WebhookNotice, to: Destination, secret: String) -> WebhookOutcome {
+        let delivery = MarketDelivery {
+            receiver: to.endpoint.clone(),
+            request_id: notice.id.clone(),
+            event: Some(notice.event.name()),
+            attempt: notice.attempts,
+            body: notice.body.text().to_owned(),
+            secret: secret.into(),
             timeout: TIMEOUT,
-            private: self.config().capabilities.private_callbacks,
+            answer_bytes: None,
         };
-        self.shared.callbacks.post(letter).await.map(|answer| answer.status)
+        self.attempt(to, delivery).await.settled().outcome
     }
 
     /// Stores a notice as lost; replaces the oldest lost one at the limit.

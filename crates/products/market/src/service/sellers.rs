@@ -5,14 +5,13 @@
 //! looks at the purchase again, in any process. The rules refuse a repeated action.
 //!
 //! * `agent`: a purchase runs a turn of an agent of this server
-//! * `callback`, `callbacks_http`: calls of a seller's endpoint
+//! * `callback`: calls of a seller's endpoint
 //! * `jobs`: work for a seller's program
 //! * `auto_sellers`: parties that act alone, for demos
 
 mod agent;
 mod auto_sellers;
 mod callback;
-mod callbacks_http;
 mod jobs;
 
 use std::collections::HashMap;
@@ -30,8 +29,7 @@ use tokio::sync::Semaphore;
 use crate::service::records;
 use crate::service::{Error, Market, MarketConfig, User};
 
-pub(crate) use callback::{Calls, sign};
-pub use callbacks_http::{CallbackRequest, CallbackResponse, Callbacks, HttpCallbacks};
+pub(crate) use callback::Calls;
 pub use jobs::{Job, JobAct, JobEvent, Jobs};
 
 /// Concurrent and waiting purchases in this process. Others are taken up when their timer fires.

@@ -17,3 +17,4 @@ mod notices;
 mod prices;
 mod purchases;
 mod stress;
+mod webhooks;

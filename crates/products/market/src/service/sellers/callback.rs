@@ -7,26 +7,26 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{CommitError, SideWrites};
-use hmac::{Hmac, KeyInit, Mac};
+use engine::{CommitError, RetrySchedule, SideWrites};
 use ledger::{Row, TransactionId};
 use market_rules::capability::{DeliveryMode, PricingModel};
 use market_rules::transaction::{Status, TransactionAction};
 use market_rules::{Served, Transaction};
+use model::ports::webhook::WebhookOutcome;
 use model::{Expect, Json, Time};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use sha2::Sha256;
+use web::outbound::PostResult;
 
 use super::WorkResult;
-use super::callbacks_http::{CallbackRequest, CallbackResponse};
 use crate::service::records;
+use crate::service::webhooks::{MarketDelivery, NoDestination};
 use crate::service::{Error, Market};
 
 const ATTEMPTS: u32 = 10;
-/// The first retry; each further one waits twice as long.
-const RETRY_MS: u64 = 1_000;
-const RETRY_MOST_MS: u64 = 60_000;
+const RETRIES: RetrySchedule = RetrySchedule { first_ms: 1_000, most_ms: 60_000, asked_most_ms: 600_000 };
+/// Maximum size of an answer.
+const ANSWER_BYTES: usize = 1 << 20;
 /// Timeout of an endpoint for an event.
 const EVENT_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -52,8 +52,8 @@ impl Row for Calls {
 enum EndpointAnswer {
     Done(Json),
     Failed(String),
-    /// A temporary failure.
-    Trouble(String),
+    /// A temporary failure, and the receiver's wish to wait.
+    Trouble(String, Option<u64>),
 }
 
 impl Market {
@@ -100,18 +100,28 @@ impl Market {
             "booked_hours": row.booked_hours,
             "idempotency_key": request_id(row.id, "created"),
         });
-        let letter = self.letter(row, url, "created", &body, EVENT_TIMEOUT);
-        let words = match self.shared.callbacks.post(letter).await {
-            Ok(answer) if (200..300).contains(&answer.status) => {
-                let calls = Calls { told: true, attempts: calls.attempts + 1, ..calls };
-                self.keep_calls(row.id, calls, version).await?;
-                return Ok(row.due.map_or(WorkResult::Rests, |due| WorkResult::Again(due.at)));
-            }
-            Ok(answer) => format!("the seller's endpoint answered HTTP {}", answer.status),
-            Err(words) => words,
+        let outcome = match self.destination(url) {
+            Ok(to) => self.attempt(to, self.delivery(row, "created", &body, &calls)).await.settled().outcome,
+            Err(NoDestination::Paused(until)) => return Ok(again(row, until)),
+            Err(NoDestination::Wrong(why)) => WebhookOutcome::Gone { why },
         };
         // Failed notices do not end the purchase: the seller can find it through REST until its deadline.
-        self.tried(row, calls, version, words).await
+        match outcome {
+            WebhookOutcome::Taken | WebhookOutcome::Untold => {
+                let calls = Calls { told: true, attempts: calls.attempts + 1, ..calls };
+                self.keep_calls(row.id, calls, version).await?;
+                Ok(row.due.map_or(WorkResult::Rests, |due| WorkResult::Again(due.at)))
+            }
+            WebhookOutcome::Failed { why, retry_after_ms } => {
+                self.tried(row, calls, version, why, retry_after_ms).await
+            }
+            WebhookOutcome::Gone { why } => {
+                tracing::warn!(task = %row.id.0, attempt = calls.attempts + 1, "a webhook is given up: {why}");
+                let calls = Calls { attempts: ATTEMPTS, last: Some(why.into()), ..calls };
+                self.keep_calls(row.id, calls, version).await?;
+                Ok(row.due.map_or(WorkResult::Rests, |due| WorkResult::Again(due.at)))
+            }
+        }
     }
 
     /// Calls the endpoint for the result.
@@ -137,8 +147,24 @@ impl Market {
             "idempotency_key": request_id(row.id, "invoke"),
         });
         let timeout = Duration::from_secs(u64::from(timeout_s.max(1)));
-        let letter = self.letter(row, url, "invoke", &body, timeout);
-        match said(self.shared.callbacks.post(letter).await) {
+        let to = match self.destination(url) {
+            Ok(to) => to,
+            Err(NoDestination::Paused(until)) => return Ok(again(row, until)),
+            Err(NoDestination::Wrong(why)) => {
+                return self.over(row, format!("the seller's endpoint failed: {why}")).await;
+            }
+        };
+        let delivery = self.delivery(row, "invoke", &body, &calls);
+        let attempt = self.attempt(to, MarketDelivery { timeout, answer_bytes: Some(ANSWER_BYTES), ..delivery }).await;
+        let answer = said(&attempt.result);
+        match &answer {
+            // A request that the endpoint rightly refuses says nothing about the endpoint.
+            EndpointAnswer::Failed(_) if attempt.result.outcome != WebhookOutcome::Taken => drop(attempt),
+            EndpointAnswer::Done(_) | EndpointAnswer::Failed(_) | EndpointAnswer::Trouble(..) => {
+                drop(attempt.settled());
+            }
+        }
+        match answer {
             EndpointAnswer::Done(result) => {
                 let most = self.config().purchases.max_payload_bytes;
                 if result.text().len() > most {
@@ -154,10 +180,10 @@ impl Market {
                 Ok(done)
             }
             EndpointAnswer::Failed(words) => self.over(row, words).await,
-            EndpointAnswer::Trouble(words) if calls.attempts + 1 >= ATTEMPTS => {
+            EndpointAnswer::Trouble(words, _) if calls.attempts + 1 >= ATTEMPTS => {
                 self.over(row, format!("the seller's endpoint failed {ATTEMPTS} times: {words}")).await
             }
-            EndpointAnswer::Trouble(words) => self.tried(row, calls, version, words).await,
+            EndpointAnswer::Trouble(words, wait) => self.tried(row, calls, version, words, wait).await,
         }
     }
 
@@ -168,13 +194,19 @@ impl Market {
     }
 
     /// Stores a failed attempt and the time of the next one.
-    async fn tried(&self, row: &Transaction, calls: Calls, version: u64, words: String) -> Result<WorkResult, Error> {
-        let wait = RETRY_MS.saturating_mul(1 << calls.attempts.min(20)).min(RETRY_MOST_MS);
-        let next_at = self.now().plus_ms(wait);
-        tracing::info!(task = %row.id.0, attempt = calls.attempts + 1, "a seller was not reached: {words}");
-        let calls = Calls { told: false, attempts: calls.attempts + 1, next_at, last: Some(words.into()) };
+    async fn tried(
+        &self,
+        row: &Transaction,
+        calls: Calls,
+        version: u64,
+        words: String,
+        retry_after_ms: Option<u64>,
+    ) -> Result<WorkResult, Error> {
+        let attempts = calls.attempts + 1;
+        let next_at = self.now().plus_ms(RETRIES.delay_ms(attempts, retry_after_ms));
+        let calls = Calls { told: false, attempts, next_at, last: Some(words.into()) };
         self.keep_calls(row.id, calls, version).await?;
-        Ok(WorkResult::Again(row.due.map_or(next_at, |due| due.at.min(next_at))))
+        Ok(again(row, next_at))
     }
 
     async fn calls(&self, id: TransactionId) -> Result<Option<(Calls, u64)>, Error> {
@@ -201,28 +233,18 @@ impl Market {
         }
     }
 
-    fn letter(
-        &self,
-        row: &Transaction,
-        url: &Arc<str>,
-        purpose: &str,
-        body: &Value,
-        timeout: Duration,
-    ) -> CallbackRequest {
-        let (body, request_id) = (body.to_string(), request_id(row.id, purpose));
-        let timestamp = self.now().0.div_euclid(1_000).to_string();
-        let signature = sign(self.callback_secret().as_bytes(), &timestamp, &request_id, body.as_bytes());
-        CallbackRequest {
-            url: url.clone(),
-            headers: vec![
-                ("content-type", "application/json".to_owned()),
-                ("x-uuagent-signature", signature),
-                ("x-uuagent-timestamp", timestamp),
-                ("x-uuagent-request-id", request_id),
-            ],
-            body: body.into(),
-            timeout,
-            private: self.config().capabilities.private_callbacks,
+    /// A delivery whose answer is of no interest.
+    fn delivery(&self, row: &Transaction, purpose: &str, body: &Value, calls: &Calls) -> MarketDelivery {
+        MarketDelivery {
+            // The words are for buyers, who do not know the address.
+            receiver: "it".into(),
+            request_id: request_id(row.id, purpose).into(),
+            event: None,
+            attempt: calls.attempts + 1,
+            body: body.to_string(),
+            secret: self.callback_secret(),
+            timeout: EVENT_TIMEOUT,
+            answer_bytes: None,
         }
     }
 
@@ -240,34 +262,32 @@ fn request_id(id: TransactionId, purpose: &str) -> String {
     format!("{}/{purpose}", id.tx())
 }
 
-/// Hex of HMAC-SHA256 over time, request and body.
-pub(crate) fn sign(secret: &[u8], timestamp: &str, request_id: &str, body: &[u8]) -> String {
-    // HMAC accepts keys of any length.
-    let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret) else { return String::new() };
-    for piece in [timestamp.as_bytes(), b".", request_id.as_bytes(), b".", body] {
-        mac.update(piece);
-    }
-    records::hex(&mac.finalize().into_bytes()).to_string()
+/// Another look at this time, but not past the purchase's deadline.
+fn again(row: &Transaction, at: Time) -> WorkResult {
+    WorkResult::Again(row.due.map_or(at, |due| due.at.min(at)))
 }
 
-fn said(answer: Result<CallbackResponse, String>) -> EndpointAnswer {
-    let answer = match answer {
-        Ok(answer) => answer,
-        Err(words) => return EndpointAnswer::Trouble(words),
-    };
-    match answer.status {
-        200..300 => {}
-        408 | 425 | 429 | 500.. => return EndpointAnswer::Trouble(format!("it answered HTTP {}", answer.status)),
-        status => return EndpointAnswer::Failed(format!("the seller's endpoint refused it with HTTP {status}")),
+fn said(result: &PostResult) -> EndpointAnswer {
+    let refused = |status: u16| EndpointAnswer::Failed(format!("the seller's endpoint refused it with HTTP {status}"));
+    let status = result.answer.as_ref().map(|answer| answer.status.as_u16());
+    match (&result.outcome, status) {
+        (WebhookOutcome::Taken | WebhookOutcome::Untold, _) => {}
+        (WebhookOutcome::Failed { why, retry_after_ms }, None | Some(408 | 425 | 429 | 500..)) => {
+            return EndpointAnswer::Trouble(why.clone(), *retry_after_ms);
+        }
+        (WebhookOutcome::Failed { .. } | WebhookOutcome::Gone { .. }, Some(status)) => return refused(status),
+        (WebhookOutcome::Gone { why }, None) => {
+            return EndpointAnswer::Failed(format!("the seller's endpoint cannot be called: {why}"));
+        }
     }
     let strange = || {
         let words = "the seller's endpoint did not answer {\"success\": true, \"result\": {…}} or {\"success\": false, \"error\": \"…\"}";
         EndpointAnswer::Failed(words.to_owned())
     };
-    let Some(body) = answer.body else {
+    let Some(body) = result.answer.as_ref().and_then(|answer| answer.body.as_ref()) else {
         return EndpointAnswer::Failed("the seller's endpoint answered with more than 1 MiB".to_owned());
     };
-    let Ok(Value::Object(mut body)) = serde_json::from_slice(&body) else { return strange() };
+    let Ok(Value::Object(mut body)) = serde_json::from_slice(body) else { return strange() };
     match body.get("success") {
         Some(Value::Bool(true)) => {
             let result = match body.remove("result") {
@@ -293,18 +313,9 @@ fn said(answer: Result<CallbackResponse, String>) -> EndpointAnswer {
 mod tests {
     use super::*;
 
-    fn answered(status: u16, body: &str) -> Result<CallbackResponse, String> {
-        Ok(CallbackResponse { status, body: Some(body.to_owned().into()) })
-    }
-
-    /// The example of RFC 4231, case 2, in three pieces; the dots are part of what is signed.
-    #[test]
-    fn the_signature_is_hmac_sha256_over_time_request_and_body() {
-        let mut mac = Hmac::<Sha256>::new_from_slice(b"Jefe").unwrap();
-        mac.update(b"1700000000.tx_1/invoke.{\"a\":1}");
-        let expected = records::hex(&mac.finalize().into_bytes());
-        assert_eq!(*sign(b"Jefe", "1700000000", "tx_1/invoke", b"{\"a\":1}"), *expected);
-        assert_eq!(expected.len(), 64);
+    fn answered(status: u16, body: &str) -> PostResult {
+        let status = http::StatusCode::from_u16(status).unwrap();
+        PostResult::answered("it", status, &http::HeaderMap::new(), Some(body.to_owned().into()))
     }
 
     #[test]
@@ -318,18 +329,20 @@ mod tests {
             (answered(200, r#"{"success":false,"error":{"message":"m"}}"#), EndpointAnswer::Failed("m".into())),
         ];
         for (answer, expected) in cases {
-            assert_eq!(said(answer), expected);
+            assert_eq!(said(&answer), expected);
         }
         for body in ["", "null", "[]", "{}", r#"{"success":1}"#, r#"{"result":{}}"#] {
-            assert!(matches!(said(answered(200, body)), EndpointAnswer::Failed(_)), "{body}");
+            assert!(matches!(said(&answered(200, body)), EndpointAnswer::Failed(_)), "{body}");
         }
-        assert!(matches!(said(Ok(CallbackResponse { status: 200, body: None })), EndpointAnswer::Failed(_)));
+        let mut large = answered(200, "");
+        large.answer = large.answer.map(|answer| web::outbound::PostAnswer { body: None, ..answer });
+        assert!(matches!(said(&large), EndpointAnswer::Failed(_)));
         for status in [408, 425, 429, 500, 502, 503, 599] {
-            assert!(matches!(said(answered(status, "")), EndpointAnswer::Trouble(_)), "{status}");
+            assert!(matches!(said(&answered(status, "")), EndpointAnswer::Trouble(..)), "{status}");
         }
         for status in [301, 302, 400, 401, 404, 410, 422] {
-            assert!(matches!(said(answered(status, "")), EndpointAnswer::Failed(_)), "{status}");
+            assert!(matches!(said(&answered(status, "")), EndpointAnswer::Failed(_)), "{status}");
         }
-        assert_eq!(said(Err("cut".into())), EndpointAnswer::Trouble("cut".into()));
+        assert_eq!(said(&PostResult::failed("it", "was cut")), EndpointAnswer::Trouble("it was cut".into(), None));
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use engine::{Engine, SideWrites};
 use ledger::{AccountId, Row, TransactionId, UserId, Ut};
-use market::service::{Callbacks, Error, Market, MarketCaller, MarketConfig, NewUser, OrderRequest};
+use market::service::{Error, Market, MarketCaller, MarketConfig, NewUser, OrderRequest};
 use market_rules::capability::{CapabilityDraft, CapabilityRules, DeliveryMode, Served, Status as Offered};
 use market_rules::transaction::{Status, TransactionAction};
 use market_rules::{Actor, Capability, CapabilityId, Transaction, Via, autonomy};
@@ -19,10 +19,11 @@ use model::{Entry, Expect, Json, Limits, Listed, Posting, RecordChange, Time};
 use stores::sqlite::{Options, SqliteDurability};
 use stores::{memory, postgres, sqlite};
 use tempfile::TempDir;
+use web::outbound::Post;
 
 pub(crate) use books::{adds_up, balance, frozen, purchases};
 pub(crate) use stores::crashable::CrashableStore;
-pub(crate) use workers::{Phone, Post, acting, done, echo};
+pub(crate) use workers::{Letter, Phone, SellerSocket, acting, done, echo};
 
 pub(crate) const TENANT: &str = "default";
 /// However slow the machine, a case that takes longer hangs.
@@ -102,26 +103,26 @@ impl House {
         &mut self,
         agents: Vec<Arc<dyn Agent>>,
         config: MarketConfig,
-        callbacks: Arc<dyn Callbacks>,
+        post: Arc<dyn Post>,
     ) -> Fair {
         let engine = Engine::builder(self.open()).agents(agents).limits(quick()).start().await.unwrap();
-        let market = Market::start_with(engine, config, true, callbacks).await.unwrap();
+        let market = Market::start_with(engine, config, true, post).await.unwrap();
         Fair { market }
     }
 
     /// The same, with a seal for the secrets of webhooks.
-    pub(crate) async fn fair_told(&mut self, config: MarketConfig, callbacks: Arc<dyn Callbacks>) -> Fair {
+    pub(crate) async fn fair_told(&mut self, config: MarketConfig, post: Arc<dyn Post>) -> Fair {
         let engine = Engine::builder(self.open())
             .limits(quick())
             .webhook_sender(Some(Arc::new(seal::Seal)))
             .start()
             .await
             .unwrap();
-        Fair { market: Market::start_with(engine, config, true, callbacks).await.unwrap() }
+        Fair { market: Market::start_with(engine, config, true, post).await.unwrap() }
     }
 
     /// Another process on the same data, which nothing ends.
-    pub(crate) async fn another(&self, config: MarketConfig, callbacks: Arc<dyn Callbacks>) -> Fair {
+    pub(crate) async fn another(&self, config: MarketConfig, post: Arc<dyn Post>) -> Fair {
         let Data::Memory(store) = &self.data else { panic!("one process at a time has that open") };
         let crashable = CrashableStore::new(store.clone(), false);
         let engine = Engine::builder(crashable)
@@ -130,7 +131,7 @@ impl House {
             .start()
             .await
             .unwrap();
-        Fair { market: Market::start_with(engine, config, true, callbacks).await.unwrap() }
+        Fair { market: Market::start_with(engine, config, true, post).await.unwrap() }
     }
 
     /// A market of an operator's command, without automatic steps.
@@ -141,18 +142,18 @@ impl House {
     }
 
     /// The same in memory, with paused time that advances when all tasks sleep.
-    pub(crate) async fn paused(config: MarketConfig, callbacks: Option<Arc<dyn Callbacks>>) -> Fair {
-        House::paused_with(config, callbacks, None).await
+    pub(crate) async fn paused(config: MarketConfig, post: Option<Arc<dyn Post>>) -> Fair {
+        House::paused_with(config, post, None).await
     }
 
     /// The same, with a seal for the secrets of webhooks.
-    pub(crate) async fn paused_told(config: MarketConfig, callbacks: Arc<dyn Callbacks>) -> Fair {
-        House::paused_with(config, Some(callbacks), Some(Arc::new(seal::Seal))).await
+    pub(crate) async fn paused_told(config: MarketConfig, post: Arc<dyn Post>) -> Fair {
+        House::paused_with(config, Some(post), Some(Arc::new(seal::Seal))).await
     }
 
     async fn paused_with(
         config: MarketConfig,
-        callbacks: Option<Arc<dyn Callbacks>>,
+        post: Option<Arc<dyn Post>>,
         courier: Option<Arc<dyn model::ports::webhook::WebhookSender>>,
     ) -> Fair {
         let mut house = House::memory();
@@ -165,8 +166,8 @@ impl House {
             .start()
             .await
             .unwrap();
-        let market = match callbacks {
-            Some(callbacks) => Market::start_with(engine, config, true, callbacks).await.unwrap(),
+        let market = match post {
+            Some(post) => Market::start_with(engine, config, true, post).await.unwrap(),
             None => Market::start(engine, config, true).await.unwrap(),
         };
         Fair { market }

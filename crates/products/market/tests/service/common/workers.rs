@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use futures_util::stream::{self, BoxStream, StreamExt as _};
-use market::service::{CallbackRequest, CallbackResponse, Callbacks};
 use model::ports::Future;
 use model::ports::agent::{Admission, Agent, AgentEvent, AgentMessage, EndState, Profile, Restart, Turn, TurnEnd};
 use model::{Fault, Inbound, Task};
 use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
+use web::outbound::{PostRequest, PostResult};
 
 pub(crate) fn echo() -> Arc<dyn Agent> {
     ::agents::builtin("echo", &::agents::BuiltinSettings::default()).unwrap()
@@ -68,14 +68,14 @@ pub(crate) fn done(emissions: Vec<AgentEvent>, state: EndState, words: &str) -> 
 pub(crate) type Got = Arc<Mutex<Vec<(Vec<(String, String)>, String)>>>;
 
 /// A seller's endpoint, on a socket of this machine. It gives the test's responses and records the requests.
-pub(crate) struct Post {
+pub(crate) struct SellerSocket {
     pub(crate) url: String,
     pub(crate) got: Got,
 }
 
-impl Post {
+impl SellerSocket {
     /// Answers with these, one after the other, and with the last one from then on.
-    pub(crate) async fn open(answers: Vec<(u16, String)>) -> Post {
+    pub(crate) async fn open(answers: Vec<(u16, String)>) -> SellerSocket {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/hook", listener.local_addr().unwrap());
         let got: Got = Arc::default();
@@ -119,37 +119,56 @@ impl Post {
                 });
             }
         });
-        Post { url, got }
+        SellerSocket { url, got }
     }
 }
 
-type Answers = dyn Fn(usize, &CallbackRequest) -> Result<CallbackResponse, String> + Send + Sync;
+/// A request that a phone took.
+#[derive(Clone)]
+pub(crate) struct Letter {
+    pub(crate) url: String,
+    pub(crate) headers: http::HeaderMap,
+    pub(crate) body: bytes::Bytes,
+    pub(crate) any_address: bool,
+}
 
-/// Callbacks that a test answers, for paused time.
+/// The status and body of an answer, or the words of a failed connection.
+type Answered = Result<(u16, String), String>;
+type Answers = dyn Fn(usize, &Letter) -> Answered + Send + Sync;
+
+/// Attempts that a test answers, for paused time.
 pub(crate) struct Phone {
-    pub(crate) calls: Mutex<Vec<(tokio::time::Instant, CallbackRequest)>>,
+    pub(crate) calls: Mutex<Vec<(tokio::time::Instant, Letter)>>,
     answer: Box<Answers>,
 }
 
 impl Phone {
-    pub(crate) fn new(
-        answer: impl Fn(usize, &CallbackRequest) -> Result<CallbackResponse, String> + Send + Sync + 'static,
-    ) -> Arc<Phone> {
+    pub(crate) fn new(answer: impl Fn(usize, &Letter) -> Answered + Send + Sync + 'static) -> Arc<Phone> {
         Arc::new(Phone { calls: Mutex::default(), answer: Box::new(answer) })
     }
 
-    pub(crate) fn says(status: u16, body: &str) -> Result<CallbackResponse, String> {
-        Ok(CallbackResponse { status, body: Some(body.to_owned().into()) })
+    pub(crate) fn says(status: u16, body: &str) -> Answered {
+        Ok((status, body.to_owned()))
     }
 }
 
-impl Callbacks for Phone {
-    fn post(&self, letter: CallbackRequest) -> Future<'_, Result<CallbackResponse, String>> {
+impl web::outbound::Post for Phone {
+    fn post(&self, request: PostRequest) -> Future<'_, PostResult> {
+        let PostRequest { url, headers, body, any_address, receiver, .. } = request;
+        let body = bytes::Bytes::copy_from_slice(body.as_bytes().unwrap());
+        let letter = Letter { url: url.to_string(), headers, body, any_address };
         let before = {
             let mut calls = self.calls.lock();
             calls.push((tokio::time::Instant::now(), letter.clone()));
             calls.len() - 1
         };
-        Box::pin(std::future::ready((self.answer)(before, &letter)))
+        let result = match (self.answer)(before, &letter) {
+            Ok((status, body)) => {
+                let status = http::StatusCode::from_u16(status).unwrap();
+                PostResult::answered(&receiver, status, &http::HeaderMap::new(), Some(body.into()))
+            }
+            Err(words) => PostResult::failed(&receiver, &words),
+        };
+        Box::pin(std::future::ready(result))
     }
 }
