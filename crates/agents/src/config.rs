@@ -334,16 +334,19 @@ pub async fn build(name: &str, config: AgentConfig) -> Result<Arc<dyn Agent>, Er
     made.await.map_err(|error: Error| error.within(name))
 }
 
-/// Parses an agent flag: `NAME=URL` for an A2A agent, `NAME=command:PROGRAM ARGUMENTS…` for a program.
+/// Parses an agent flag: `NAME=URL` for an A2A agent (over gRPC, `grpc://host:port`), `NAME=command:PROGRAM ARGUMENTS…` for a program.
 pub fn from_flag(text: &str) -> Result<(String, AgentConfig), Error> {
-    let wrong =
-        || Error::new(format!("{text:?} is no agent; write NAME=https://host or NAME=command:PROGRAM ARGUMENTS"));
+    let wrong = || {
+        Error::new(format!(
+            "{text:?} is no agent; write NAME=https://host, NAME=grpc://host:port or NAME=command:PROGRAM ARGUMENTS"
+        ))
+    };
     let (name, what) = text.split_once('=').ok_or_else(wrong)?;
     let (name, what) = (name.trim(), what.trim());
     let members = if let Some(line) = what.strip_prefix("command:") {
         let words = shell::split(line).map_err(|says| Error::new(says).within(name))?;
         serde_json::json!({"kind": "command", "command": words})
-    } else if what.starts_with("http://") || what.starts_with("https://") {
+    } else if ["http://", "https://", "grpc://", "grpcs://"].iter().any(|scheme| what.starts_with(scheme)) {
         serde_json::json!({"kind": "a2a", "url": what})
     } else {
         return Err(wrong());

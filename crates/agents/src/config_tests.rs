@@ -115,9 +115,17 @@ fn the_schema_has_a_branch_for_each_kind_with_its_own_and_the_common_names() {
 }
 
 #[test]
+fn an_agent_of_grpc_is_a_one_liner() {
+    for url in ["grpc://h:50051", "grpcs://h", "grpc://127.0.0.1:8080/a2a/x"] {
+        assert_eq!(from_flag(&format!("far={url}")).unwrap().0, "far");
+    }
+    assert!(from_flag("far=grpc://").unwrap_err().to_string().contains("grpc://host:port"));
+}
+
+#[test]
 fn a_one_liner_that_is_none_is_refused_with_both_forms() {
     for bad in ["", "echo", "=http://x", "a=ftp://x", "a=", "a=prog"] {
         let error = from_flag(bad).unwrap_err().to_string();
-        assert!(error.contains("NAME=https://host or NAME=command:PROGRAM"), "{bad}: {error}");
+        assert!(error.contains("NAME=https://host, NAME=grpc://host:port or NAME=command:PROGRAM"), "{bad}: {error}");
     }
 }

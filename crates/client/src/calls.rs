@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use bytes::Bytes;
 use dialects::card_read::{self, CardSeen};
-use dialects::peer::{Peer, PeerRequest, RequestOptions};
+use dialects::peer::{Peer, PeerForm, PeerRequest, RequestOptions};
+use dialects::proto_peer::ProtoPeer;
 use dialects::seen::{PageSeen, Seen, TaskSeen};
-use model::{Call, Cancel, Get, Json, Kind, List, PushCall, PushConfig, Send, Subscribe};
+use model::{Call, Cancel, Fault, Get, Json, Kind, List, PushCall, PushConfig, Send, Subscribe};
 use reqwest::Response;
 use url::Url;
 use uuid::Uuid;
@@ -14,7 +16,9 @@ use uuid::Uuid;
 use crate::discover::RemoteInterface;
 use crate::error::{Error, FailureStage};
 use crate::events::Events;
+use crate::grpc::{GrpcClient, RpcCall, RpcEvents, RpcLimits};
 use crate::http::{self, OutgoingRequest};
+use crate::options::Options;
 use crate::{Client, Inner};
 
 const JSON: &str = "application/json, application/a2a+json";
@@ -44,8 +48,7 @@ impl Client {
     /// Sends a message and waits as the send says; the answer is a task or a message.
     pub async fn send(&self, send: &Send) -> Result<Seen, Error> {
         let call = Call::Send(Box::new(with_id(send)));
-        let (peer, text) = self.ask(&call, Beside::of(send)).await?;
-        peer.read_sent(&text).map_err(|fault| Error::unreadable(&fault))
+        self.ask(&call, Beside::of(send)).await?.sent()
     }
 
     /// Sends a message and streams. A server that does not stream gives a single answer.
@@ -56,14 +59,12 @@ impl Client {
     /// The current task, with at most `history` of its newest messages; `None` for all.
     pub async fn get(&self, task: &str, history: Option<u32>) -> Result<TaskSeen, Error> {
         let call = Call::Get(Get { task: task.to_owned(), history });
-        let (peer, text) = self.ask(&call, Beside::default()).await?;
-        peer.read_task(&text).map_err(|fault| Error::unreadable(&fault))
+        self.ask(&call, Beside::default()).await?.task()
     }
 
     pub async fn cancel(&self, task: &str, metadata: Option<Json>) -> Result<TaskSeen, Error> {
         let call = Call::Cancel(Cancel { task: task.to_owned(), metadata });
-        let (peer, text) = self.ask(&call, Beside::default()).await?;
-        peer.read_task(&text).map_err(|fault| Error::unreadable(&fault))
+        self.ask(&call, Beside::default()).await?.task()
     }
 
     /// Subscribes to an existing task. With the id of the last received event, a server that supports it resumes after
@@ -120,20 +121,17 @@ impl Client {
 
     /// A page of the tasks visible to this client.
     pub async fn list(&self, list: &List) -> Result<PageSeen, Error> {
-        let (peer, text) = self.ask(&Call::List(list.clone()), Beside::default()).await?;
-        peer.page(&text).map_err(|fault| Error::unreadable(&fault))
+        self.ask(&Call::List(list.clone()), Beside::default()).await?.page()
     }
 
     /// Registers a webhook for a task's progress; `config.task` names the task.
     pub async fn push_create(&self, config: &PushConfig) -> Result<PushConfig, Error> {
-        let (peer, text) = self.ask(&Call::Push(PushCall::Create(config.clone())), Beside::default()).await?;
-        peer.push_config(&text).map_err(|fault| Error::unreadable(&fault))
+        self.ask(&Call::Push(PushCall::Create(config.clone())), Beside::default()).await?.push_config()
     }
 
     pub async fn push_get(&self, task: &str, id: &str) -> Result<PushConfig, Error> {
         let call = Call::Push(PushCall::Get { task: task.to_owned(), id: id.to_owned() });
-        let (peer, text) = self.ask(&call, Beside::default()).await?;
-        peer.push_config(&text).map_err(|fault| Error::unreadable(&fault))
+        self.ask(&call, Beside::default()).await?.push_config()
     }
 
     /// The configs of a task, and the token of the next page if there is one.
@@ -144,8 +142,7 @@ impl Client {
     ) -> Result<(Vec<PushConfig>, Option<String>), Error> {
         let page_token = page_token.map(str::to_owned);
         let call = Call::Push(PushCall::List { task: task.to_owned(), page_size: None, page_token });
-        let (peer, text) = self.ask(&call, Beside::default()).await?;
-        peer.push_configs(&text).map_err(|fault| Error::unreadable(&fault))
+        self.ask(&call, Beside::default()).await?.push_configs()
     }
 
     pub async fn push_delete(&self, task: &str, id: &str) -> Result<(), Error> {
@@ -155,40 +152,158 @@ impl Client {
 
     /// The card for authenticated callers.
     pub async fn extended_card(&self) -> Result<CardSeen, Error> {
-        let (_, text) = self.ask(&Call::ExtendedCard, Beside::default()).await?;
-        card_read::read(&text).map_err(|fault| Error::unreadable(&fault))
+        self.ask(&Call::ExtendedCard, Beside::default()).await?.card()
     }
 
-    /// Calls and waits for the complete answer: the result, and the form to decode it.
-    async fn ask(&self, call: &Call, beside: Beside) -> Result<(&'static dyn Peer, String), Error> {
+    /// Calls and waits for the complete answer.
+    async fn ask(&self, call: &Call, beside: Beside) -> Result<Answer, Error> {
         let target = self.discover().await?;
-        let mut peer = target.peer();
+        let mut form = target.peer();
         loop {
-            let error = match self.inner.ask_once(&target, peer, call, &beside).await {
-                Ok(text) => {
+            match self.inner.ask_in(&target, form, call, &beside).await {
+                Ok(answer) => {
                     target.understood();
-                    return Ok((peer, text));
+                    return Ok(answer);
                 }
-                Err(error) => error,
-            };
-            peer = target.next_after(peer, &error).ok_or(error)?;
+                Err(error) => form = target.next_after(form, error)?,
+            }
         }
     }
 
     async fn listen(&self, call: &Call, beside: Beside) -> Result<Events, Error> {
         let target = self.discover().await?;
-        let mut peer = target.peer();
+        let mut form = target.peer();
         loop {
-            let error = match self.inner.listen_once(&target, peer, call, &beside).await {
-                Ok(events) => return Ok(events),
-                Err(error) => error,
+            let events = match form {
+                PeerForm::Json(peer) => self.inner.listen_once(&target, peer, call, &beside).await,
+                PeerForm::Proto(peer) => self.inner.listen_over_grpc(&target, peer, call, &beside).await,
             };
-            peer = target.next_after(peer, &error).ok_or(error)?;
+            match events {
+                Ok(events) => return Ok(events),
+                Err(error) => form = target.next_after(form, error)?,
+            }
         }
     }
 }
 
+/// An answer, and the form to read it by.
+enum Answer {
+    Json(&'static dyn Peer, String),
+    Proto(&'static ProtoPeer, Bytes),
+}
+
+impl Answer {
+    fn sent(&self) -> Result<Seen, Error> {
+        readable(match self {
+            Answer::Json(peer, text) => peer.read_sent(text),
+            Answer::Proto(peer, message) => peer.read_sent(message),
+        })
+    }
+
+    fn task(&self) -> Result<TaskSeen, Error> {
+        readable(match self {
+            Answer::Json(peer, text) => peer.read_task(text),
+            Answer::Proto(peer, message) => peer.read_task(message),
+        })
+    }
+
+    fn page(&self) -> Result<PageSeen, Error> {
+        readable(match self {
+            Answer::Json(peer, text) => peer.page(text),
+            Answer::Proto(peer, message) => peer.page(message),
+        })
+    }
+
+    fn push_config(&self) -> Result<PushConfig, Error> {
+        readable(match self {
+            Answer::Json(peer, text) => peer.push_config(text),
+            Answer::Proto(peer, message) => peer.push_config(message),
+        })
+    }
+
+    fn push_configs(&self) -> Result<(Vec<PushConfig>, Option<String>), Error> {
+        readable(match self {
+            Answer::Json(peer, text) => peer.push_configs(text),
+            Answer::Proto(peer, message) => peer.push_configs(message),
+        })
+    }
+
+    fn card(&self) -> Result<CardSeen, Error> {
+        readable(match self {
+            Answer::Json(_, text) => card_read::read(text),
+            Answer::Proto(peer, message) => peer.card(message),
+        })
+    }
+}
+
+fn readable<T>(read: Result<T, Fault>) -> Result<T, Error> {
+    read.map_err(|fault| Error::unreadable(&fault))
+}
+
 impl Inner {
+    async fn ask_in(
+        &self,
+        target: &Arc<RemoteInterface>,
+        form: PeerForm,
+        call: &Call,
+        beside: &Beside,
+    ) -> Result<Answer, Error> {
+        match form {
+            PeerForm::Json(peer) => {
+                self.ask_once(target, peer, call, beside).await.map(|text| Answer::Json(peer, text))
+            }
+            PeerForm::Proto(peer) => {
+                let call = self.call_over_grpc(target, peer, call, beside).await?;
+                Ok(Answer::Proto(peer, call.only_message().await?))
+            }
+        }
+    }
+
+    /// The card that an endpoint of gRPC tells of itself.
+    pub(crate) async fn card_over_grpc(&self, target: &RemoteInterface) -> Result<CardSeen, Error> {
+        let PeerForm::Proto(peer) = target.peer() else { return Err(Error::broken("no form of gRPC")) };
+        let call = self.call_over_grpc(target, peer, &Call::ExtendedCard, &Beside::default()).await?;
+        Answer::Proto(peer, call.only_message().await?).card()
+    }
+
+    async fn listen_over_grpc(
+        &self,
+        target: &Arc<RemoteInterface>,
+        peer: &'static ProtoPeer,
+        call: &Call,
+        beside: &Beside,
+    ) -> Result<Events, Error> {
+        let call = self.call_over_grpc(target, peer, call, beside).await?;
+        Ok(Events::rpc(RpcEvents::new(call, peer, target.clone())))
+    }
+
+    async fn call_over_grpc(
+        &self,
+        target: &RemoteInterface,
+        peer: &'static ProtoPeer,
+        call: &Call,
+        beside: &Beside,
+    ) -> Result<RpcCall, Error> {
+        let asking = RequestOptions { tenant: target.tenant.as_deref(), extensions: &beside.extensions, id: 0 };
+        let request = peer.ask(call, &asking).map_err(|fault| Error::unaskable(&fault))?;
+        let Options { timeouts, body_bytes, event_bytes, .. } = &self.options;
+        let limits = RpcLimits {
+            first_byte: timeouts.first_byte,
+            idle: timeouts.idle,
+            message_bytes: if request.operation.is_stream() { *event_bytes } else { *body_bytes },
+        };
+        RpcCall::open(self.grpc(&target.url)?, &target.url, request, &beside.headers, limits).await
+    }
+
+    /// The HTTP client for gRPC at this URL, made when it is first needed.
+    fn grpc(&self, url: &Url) -> Result<&GrpcClient, Error> {
+        let slot = &self.grpc[usize::from(url.scheme() == "https")];
+        if slot.get().is_none() {
+            let _ = slot.set(GrpcClient::new(http::build_grpc(&self.options, url)?));
+        }
+        slot.get().ok_or_else(|| Error::broken("the HTTP client was not kept"))
+    }
+
     async fn ask_once(
         &self,
         target: &Arc<RemoteInterface>,

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use dialects::card_read::{self, CardSeen, PeerInterface};
-use dialects::peer::Peer;
+use dialects::card::{Binding, InterfaceBinding};
+use dialects::card_read::{self, BindingSeen, CardSeen, PeerInterface};
+use dialects::peer::PeerForm;
 use model::Kind;
+use model::ports::Future;
 use url::Url;
 
 use crate::error::{Error, FailureStage};
@@ -23,7 +25,7 @@ pub struct RemoteInterface {
     pub(crate) url: Url,
     shown_url: String,
     pub(crate) tenant: Option<String>,
-    peers: Vec<&'static dyn Peer>,
+    peers: Vec<PeerForm>,
     at: AtomicUsize,
     /// The form was understood once: no other is tried any more.
     settled: AtomicBool,
@@ -32,7 +34,10 @@ pub struct RemoteInterface {
 impl RemoteInterface {
     fn new(url: Url, choice: PeerInterface, card: Option<CardSeen>) -> RemoteInterface {
         let settled = AtomicBool::new(choice.peers.len() <= 1);
-        let shown_url = shown(url.as_str());
+        let shown_url = match choice.peers.first() {
+            Some(PeerForm::Proto(_)) => http::shown_grpc(&url),
+            Some(PeerForm::Json(_)) | None => shown(url.as_str()),
+        };
         RemoteInterface {
             card,
             url,
@@ -45,7 +50,7 @@ impl RemoteInterface {
     }
 
     /// The form in use, as far as known.
-    pub fn peer(&self) -> &'static dyn Peer {
+    pub fn peer(&self) -> PeerForm {
         self.peers[self.at.load(Ordering::Relaxed).min(self.peers.len() - 1)]
     }
 
@@ -63,19 +68,38 @@ impl RemoteInterface {
         self.settled.store(true, Ordering::Relaxed);
     }
 
-    /// The next form to try after an error that shows that the server does not know this one.
-    pub(crate) fn next_after(&self, tried: &'static dyn Peer, error: &Error) -> Option<&'static dyn Peer> {
+    /// The next form to try after an error that shows that the server does not know this one. After the last one it is the
+    /// error's turn, and the next call begins with the first again: it may be one that the server knows.
+    pub(crate) fn next_after(&self, tried: PeerForm, error: Error) -> Result<PeerForm, Error> {
         let not_spoken = matches!(
             error.kind,
             Kind::MethodNotFound | Kind::VersionNotSupported | Kind::InvalidRequest | Kind::VerbNotAllowed
         );
         if !not_spoken || error.stage != FailureStage::Refused || self.settled.load(Ordering::Relaxed) {
-            return None;
+            return Err(error);
         }
-        let place = self.peers.iter().position(|peer| peer.facts().name == tried.facts().name)?;
-        let next = self.peers.get(place + 1).copied()?;
-        self.at.store(place + 1, Ordering::Relaxed);
-        Some(next)
+        let place = self.peers.iter().position(|peer| peer.facts().name == tried.facts().name).unwrap_or_default() + 1;
+        match self.peers.get(place) {
+            Some(next) => {
+                self.at.store(place, Ordering::Relaxed);
+                Ok(*next)
+            }
+            None => {
+                self.at.store(0, Ordering::Relaxed);
+                Err(self.spoken_by_none(error))
+            }
+        }
+    }
+
+    /// The error of a server that knows none of the forms, in words that say so where the server's do not.
+    fn spoken_by_none(&self, error: Error) -> Error {
+        let services: Vec<&str> = self.peers.iter().filter_map(|peer| peer.service()).collect();
+        if services.is_empty() || error.kind != Kind::MethodNotFound {
+            return error;
+        }
+        let message =
+            format!("{} has no method of {} for this: {}", self.shown_url, services.join(" or "), error.message);
+        Error { message, ..error }
     }
 }
 
@@ -86,18 +110,22 @@ impl Client {
         if let Some(card) = &options.card_url {
             http::parse(card)?;
         }
-        Ok(Client { inner: Arc::new(Inner { options, http, target: Default::default(), asked: 0.into() }) })
+        check_binding(&options)?;
+        let (target, grpc) = (Default::default(), Default::default());
+        Ok(Client { inner: Arc::new(Inner { options, http, grpc, target, asked: 0.into() }) })
     }
 
     /// The agent's URL and form. Determined once; a failure is not remembered.
-    pub async fn discover(&self) -> Result<Arc<RemoteInterface>, Error> {
-        let mut known = self.inner.target.lock().await;
-        if let Some(target) = &*known {
-            return Ok(target.clone());
-        }
-        let target = Arc::new(self.inner.look().await?);
-        *known = Some(target.clone());
-        Ok(target)
+    pub fn discover(&self) -> Future<'_, Result<Arc<RemoteInterface>, Error>> {
+        Box::pin(async move {
+            let mut known = self.inner.target.lock().await;
+            if let Some(target) = &*known {
+                return Ok(target.clone());
+            }
+            let target = Arc::new(self.inner.look().await?);
+            *known = Some(target.clone());
+            Ok(target)
+        })
     }
 
     /// Determines them again. The previous result stays if that fails.
@@ -112,6 +140,9 @@ impl Inner {
     async fn look(&self) -> Result<RemoteInterface, Error> {
         let options = &self.options;
         let base = http::parse(&options.url)?;
+        if http::is_grpc(&options.url) {
+            return self.look_over_grpc(base).await;
+        }
         let mut unheard = None;
         let mut answered = false;
         for place in places(options, &base)? {
@@ -134,7 +165,36 @@ impl Inner {
             let message = format!("{} is no agent card", options.card_url.as_deref().map(shown).unwrap_or_default());
             return Err(Error::new(FailureStage::Unreadable, Kind::InvalidAgentResponse, message));
         }
-        Ok(RemoteInterface::new(base.clone(), PeerInterface::without_card(base, options.generation), None))
+        let binding = options.binding.unwrap_or(InterfaceBinding::Json(Binding::JsonRpc));
+        Ok(RemoteInterface::new(base.clone(), PeerInterface::without_card(base, options.generation, binding), None))
+    }
+
+    /// An endpoint of gRPC: its card is where the options say, or is asked of itself. It may have none.
+    async fn look_over_grpc(&self, base: Url) -> Result<RemoteInterface, Error> {
+        let options = &self.options;
+        let unknown = PeerInterface::without_card(base.clone(), options.generation, InterfaceBinding::Grpc);
+        if let Some(place) = &options.card_url {
+            let card = self.card(&http::parse(place)?).await?;
+            let choice = card.choose(options.generation, Some(InterfaceBinding::Grpc)).unwrap_or(unknown);
+            return Ok(RemoteInterface::new(base, choice, Some(card)));
+        }
+        for form in &unknown.peers {
+            let alone = PeerInterface { peers: vec![*form], ..unknown.clone() };
+            let asking = RemoteInterface::new(base.clone(), alone.clone(), None);
+            let asked = tokio::time::timeout(options.timeouts.card, self.card_over_grpc(&asking));
+            match asked.await {
+                Ok(Ok(card)) => return Ok(RemoteInterface::new(base, alone, Some(card))),
+                Ok(Err(error)) if error.stage == FailureStage::Unreachable => return Err(error),
+                Ok(Err(error)) if error.kind == Kind::MethodNotFound => {}
+                // The package is known there, and the card is for others.
+                Ok(Err(error)) if error.stage == FailureStage::Refused && !error.is_passing() => {
+                    return Ok(RemoteInterface::new(base, alone, None));
+                }
+                Ok(Err(error)) => return Err(error),
+                Err(_) => return Err(http::too_late(&asking.shown_url, options.timeouts.card)),
+            }
+        }
+        Ok(RemoteInterface::new(base, unknown, None))
     }
 
     async fn card(&self, place: &Url) -> Result<CardSeen, Error> {
@@ -168,27 +228,63 @@ impl Inner {
         let options = &self.options;
         let mut elsewhere = None;
         card.interfaces.retain_mut(|one| {
-            let Ok(url) = place.join(&one.url) else { return false };
-            let url = as_reached(url, place);
-            let strange =
-                options.has_secrets() && !options.other_hosts && !same_place(&url, base) && !same_place(&url, place);
+            let (url, near) = match one.binding {
+                BindingSeen::Grpc => {
+                    let Some(url) = http::grpc_interface(&one.url, place) else { return false };
+                    let url = grpc_as_reached(url, place);
+                    let near = same_host(&url, base) || same_host(&url, place);
+                    (url, near)
+                }
+                BindingSeen::Known(_) | BindingSeen::Other(_) => {
+                    let Ok(url) = place.join(&one.url) else { return false };
+                    let url = as_reached(url, place);
+                    let near = same_place(&url, base) || same_place(&url, place);
+                    (url, near)
+                }
+            };
+            let strange = options.has_secrets() && !options.other_hosts && !near;
             one.url = url.to_string();
             if strange {
                 elsewhere = Some(shown(url.as_str()));
             }
             !strange
         });
-        let Some(choice) = card.choose(options.generation).filter(|choice| !choice.peers.is_empty()) else {
+        let Some(choice) = card.choose(options.generation, options.binding).filter(|choice| !choice.peers.is_empty())
+        else {
             let message = match elsewhere {
                 Some(url) => format!(
                     "the agent's card names {url}, which is another host, and credentials are not sent there; give that URL, or allow other hosts"
                 ),
-                None => "the agent's card names no interface that is spoken here".to_owned(),
+                None => match options.binding {
+                    Some(binding) => {
+                        format!(
+                            "the agent's card names no interface over {} that is spoken here; its address can be given without a card",
+                            binding.name()
+                        )
+                    }
+                    None => "the agent's card names no interface that is spoken here".to_owned(),
+                },
             };
             return Err(Error::new(FailureStage::Unaskable, Kind::Unsupported, message));
         };
         let url = http::parse(&choice.url)?;
         Ok(RemoteInterface::new(url, choice, Some(card)))
+    }
+}
+
+/// Refuses options that leave no form to speak.
+fn check_binding(options: &Options) -> Result<(), Error> {
+    let wrong = |message: String| Err(Error::new(FailureStage::Unaskable, Kind::InvalidParams, message));
+    let is_grpc = http::is_grpc(&options.url);
+    if let (true, Some(InterfaceBinding::Json(binding))) = (is_grpc, options.binding) {
+        return wrong(format!("{} is an address of gRPC, and the binding is {}", shown(&options.url), binding.name()));
+    }
+    let binding = if is_grpc { Some(InterfaceBinding::Grpc) } else { options.binding };
+    match (options.generation, binding) {
+        (Some(generation), Some(binding)) if PeerForm::of(generation, binding).is_none() => {
+            wrong(format!("A2A {generation} has no form over {}", binding.name()))
+        }
+        (_, _) => Ok(()),
     }
 }
 
@@ -229,6 +325,20 @@ fn as_reached(mut url: Url, place: &Url) -> Url {
         let _ = url.set_port(place.port());
     }
     url
+}
+
+/// The same for an interface over gRPC, which has a port of its own.
+fn grpc_as_reached(mut url: Url, place: &Url) -> Url {
+    if http::is_loopback(&url) && !http::is_loopback(place) {
+        let _ = url.set_host(place.host_str());
+    }
+    url
+}
+
+/// Whether an interface over gRPC is on the same host, and as secret on the way. Its port is hardly ever the card's.
+fn same_host(grpc: &Url, other: &Url) -> bool {
+    let both_here = http::is_loopback(grpc) && http::is_loopback(other);
+    grpc.scheme() == other.scheme() && (both_here || grpc.host() == other.host())
 }
 
 /// Whether both have the same origin; all names of the local machine are equal.
@@ -274,6 +384,21 @@ mod tests {
         assert_eq!(reached("http://0.0.0.0:80/", "http://10.0.0.7:8000/"), "http://10.0.0.7:8000/");
         assert_eq!(reached("http://localhost:9999/", "http://127.0.0.1:1/"), "http://localhost:9999/");
         assert_eq!(reached("https://other.example/", "http://127.0.0.1:1/"), "https://other.example/");
+    }
+
+    #[test]
+    fn an_interface_over_grpc_is_on_the_cards_host_whatever_its_port() {
+        let url = |text: &str| Url::parse(text).unwrap();
+        let reached = |one: &str, place: &str| grpc_as_reached(url(one), &url(place)).to_string();
+        assert_eq!(reached("https://localhost:50051/", "https://agent.example/card"), "https://agent.example:50051/");
+        assert_eq!(reached("http://0.0.0.0:50051/", "http://127.0.0.1:80/card"), "http://0.0.0.0:50051/");
+        assert!(same_host(&url("https://h:50051"), &url("https://h")));
+        assert!(same_host(&url("http://127.0.0.1:50051"), &url("http://localhost:80")));
+        assert!(
+            !same_host(&url("http://h:50051"), &url("https://h")),
+            "without TLS the secrets would be read on the way"
+        );
+        assert!(!same_host(&url("https://g:50051"), &url("https://h")));
     }
 
     #[test]

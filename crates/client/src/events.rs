@@ -1,4 +1,5 @@
-//! A stream of events from the server: server-sent events, or the single answer of a server that does not stream.
+//! A stream of events from the server: server-sent events, messages of gRPC, or the single answer of a server that does
+//! not stream.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use reqwest::Response;
 
 use crate::discover::RemoteInterface;
 use crate::error::{Error, FailureStage};
+use crate::grpc::RpcEvents;
 use crate::http;
 
 /// One received event.
@@ -31,6 +33,7 @@ pub struct Events {
 
 enum Source {
     Open(Box<Open>),
+    Rpc(Box<RpcEvents>),
     /// The single answer of a server that does not stream.
     Once(Box<Seen>),
     /// An event that was read ahead, and the rest of the stream.
@@ -64,6 +67,10 @@ impl Events {
         Events { source: Source::Open(Box::new(open)), last_id: None }
     }
 
+    pub(crate) fn rpc(events: RpcEvents) -> Events {
+        Events { source: Source::Rpc(Box::new(events)), last_id: None }
+    }
+
     pub(crate) fn once(seen: Seen) -> Events {
         Events { source: Source::Once(Box::new(seen)), last_id: None }
     }
@@ -73,11 +80,18 @@ impl Events {
     pub async fn next(&mut self) -> Option<Result<PeerEvent, Error>> {
         let heard = match &mut self.source {
             Source::Open(open) => open.next().await,
+            Source::Rpc(events) => match events.next().await {
+                None => {
+                    self.last_id = events.last_id().or(self.last_id.take());
+                    None
+                }
+                heard => heard,
+            },
             Source::Once(_) | Source::Peeked(_) | Source::Over => {
                 let (first, rest) = match std::mem::replace(&mut self.source, Source::Over) {
                     Source::Once(seen) => (PeerEvent { id: None, seen: *seen }, Source::Over),
                     Source::Peeked(peeked) => *peeked,
-                    Source::Open(_) | Source::Over => return None,
+                    Source::Open(_) | Source::Rpc(_) | Source::Over => return None,
                 };
                 self.source = rest;
                 return Some(Ok(first));
@@ -159,7 +173,7 @@ impl Events {
     pub(crate) async fn first_value(self) -> Result<String, Error> {
         match self.source {
             Source::Open(mut open) => open.first_value().await,
-            Source::Once(_) | Source::Peeked(_) | Source::Over => {
+            Source::Rpc(_) | Source::Once(_) | Source::Peeked(_) | Source::Over => {
                 Err(Error::new(FailureStage::Unreadable, Kind::InvalidAgentResponse, "the answer is empty"))
             }
         }

@@ -1,4 +1,4 @@
-//! A client for A2A agents of every generation: 1.0, 0.3, 0.2 and 0.1, over JSON-RPC and HTTP+JSON.
+//! A client for A2A agents of every generation: 1.0, 0.3, 0.2 and 0.1, over JSON-RPC, HTTP+JSON and gRPC.
 //!
 //! Given a URL, it finds the agent's card and chooses the newest interface that both sides support. Its types are those of
 //! [`model`]: a request is a [`model::Send`], an answer is the server's view of the task ([`dialects::seen`]). Without a
@@ -23,16 +23,18 @@
 //! ```
 //!
 //! * [`Options`] has the URL, the credentials and the time limits; `discover` finds the interface.
-//! * `calls` has one method for each operation; `events` reads streams.
+//! * `calls` has one method for each operation; `events` reads streams; `grpc` carries both over gRPC.
 //! * [`Error`] separates the server's errors from those of the connection. It contains no secrets.
 
 mod calls;
 mod discover;
 mod error;
 mod events;
+mod grpc;
 mod http;
 mod options;
 
+pub use dialects::card::{Binding, InterfaceBinding};
 pub use dialects::card_read::CardSeen;
 pub use dialects::peer::Generation;
 pub use dialects::seen;
@@ -55,6 +57,8 @@ pub struct Client {
 struct Inner {
     options: Options,
     http: reqwest::Client,
+    /// For gRPC: without TLS, and with it.
+    grpc: [std::sync::OnceLock<grpc::GrpcClient>; 2],
     target: tokio::sync::Mutex<Option<Arc<RemoteInterface>>>,
     /// Envelopes are numbered, so that a log of the wire is readable.
     asked: std::sync::atomic::AtomicU64,

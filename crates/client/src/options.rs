@@ -3,16 +3,20 @@
 use std::fmt;
 use std::time::Duration;
 
+use dialects::card::InterfaceBinding;
 use dialects::peer::Generation;
 
 #[derive(Clone)]
 pub struct Options {
-    /// The URL of the agent: its card, a path above its card, or its endpoint.
+    /// The URL of the agent: its card, a path above its card, or its endpoint. `grpc://host:port` is an endpoint of gRPC,
+    /// `grpcs://host:port` one with TLS.
     pub url: String,
     /// The URL of its card, if that is elsewhere.
     pub card_url: Option<String>,
     /// Use only this generation.
     pub generation: Option<Generation>,
+    /// Use only this binding; the default is the one that the card prefers.
+    pub binding: Option<InterfaceBinding>,
     pub auth: PeerCredentials,
     /// Sent with every request.
     pub headers: Vec<(String, String)>,
@@ -31,6 +35,7 @@ impl Options {
             url: url.into(),
             card_url: None,
             generation: None,
+            binding: None,
             auth: PeerCredentials::None,
             headers: Vec::new(),
             other_hosts: false,
@@ -42,7 +47,7 @@ impl Options {
 
     /// Whether the agent runs on this machine.
     pub fn is_local(&self) -> bool {
-        url::Url::parse(&self.url).is_ok_and(|url| crate::http::is_loopback(&url))
+        crate::http::parse(&self.url).is_ok_and(|url| crate::http::is_loopback(&url))
     }
 
     /// Whether requests carry secrets that only the agent may see.
@@ -59,6 +64,7 @@ impl fmt::Debug for Options {
             .field("url", &shown(&self.url))
             .field("card_url", &self.card_url.as_deref().map(shown))
             .field("generation", &self.generation)
+            .field("binding", &self.binding)
             .field("auth", &self.auth)
             .field("headers", &names)
             .field("timeouts", &self.timeouts)

@@ -57,17 +57,45 @@ impl<'a> CardFacts<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
     pub url: String,
-    pub binding: Binding,
+    pub binding: InterfaceBinding,
     pub tenant: Option<String>,
     pub protocol_version: String,
 }
 
 impl Interface {
-    pub fn new(url: impl Into<String>, binding: Binding) -> Interface {
-        Interface { url: url.into(), binding, tenant: None, protocol_version: a2a_v1::VERSION.to_owned() }
+    pub fn new(url: impl Into<String>, binding: impl Into<InterfaceBinding>) -> Interface {
+        Interface {
+            url: url.into(),
+            binding: binding.into(),
+            tenant: None,
+            protocol_version: a2a_v1::VERSION.to_owned(),
+        }
     }
 }
 
+/// The binding of an interface on a card.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InterfaceBinding {
+    Json(Binding),
+    Grpc,
+}
+
+impl InterfaceBinding {
+    pub fn name(self) -> &'static str {
+        match self {
+            InterfaceBinding::Json(binding) => binding.name(),
+            InterfaceBinding::Grpc => "GRPC",
+        }
+    }
+}
+
+impl From<Binding> for InterfaceBinding {
+    fn from(binding: Binding) -> InterfaceBinding {
+        InterfaceBinding::Json(binding)
+    }
+}
+
+/// A binding whose messages are JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Binding {
     JsonRpc,
@@ -109,14 +137,14 @@ impl CardAuth {
     }
 
     /// The names our schemes have on the card: any of them will do.
-    fn schemes(&self) -> Vec<String> {
+    pub(crate) fn schemes(&self) -> Vec<String> {
         let openid = (1..=self.discovery.len()).map(openid_name);
         std::iter::once("bearer".to_owned()).chain(self.keys.then(|| "apiKey".to_owned())).chain(openid).collect()
     }
 }
 
 /// The first needs no number.
-fn openid_name(nth: usize) -> String {
+pub(crate) fn openid_name(nth: usize) -> String {
     if nth == 1 { "openIdConnect".to_owned() } else { format!("openIdConnect{nth}") }
 }
 
@@ -191,18 +219,27 @@ fn write(facts: &CardFacts<'_>, readers: Readers) -> Bytes {
     w.finish().as_bytes().cloned().unwrap_or_default()
 }
 
-fn is_older(interface: &Interface) -> bool {
+pub(crate) fn is_older(interface: &Interface) -> bool {
     version::parse(&interface.protocol_version).is_some_and(|(major, _)| major == 0)
 }
 
 /// The interfaces that answer 0.3. A 0.3 reader cannot name a tenant, so one that needs it is none.
-fn older_interfaces(facts: &CardFacts<'_>) -> Vec<Interface> {
+pub(crate) fn older_interfaces(facts: &CardFacts<'_>) -> Vec<Interface> {
     let stated: Vec<Interface> = facts.interfaces.iter().filter(|one| is_older(one)).cloned().collect();
     if !stated.is_empty() {
         return stated;
     }
+    let scheme = if facts.interfaces.iter().any(|one| one.url.starts_with("https://")) { "https" } else { "http" };
     let same = facts.interfaces.iter().filter(|one| one.tenant.is_none());
-    same.map(|one| Interface { protocol_version: a2a_v0_3::VERSION.to_owned(), ..one.clone() }).collect()
+    same.map(|one| {
+        // An address of gRPC has a scheme in 0.3, and none in 1.0.
+        let url = match one.binding {
+            InterfaceBinding::Grpc => format!("{scheme}://{}", one.url),
+            InterfaceBinding::Json(_) => one.url.clone(),
+        };
+        Interface { url, protocol_version: a2a_v0_3::VERSION.to_owned(), ..one.clone() }
+    })
+    .collect()
 }
 
 /// The interfaces in the words of 1.0. Readers take the first entry whose binding they know, some of them whatever its
@@ -212,7 +249,7 @@ fn supported_interfaces(w: &mut Writer, facts: &CardFacts<'_>, older: &[Interfac
     if !older.is_empty() {
         listed.retain(|one| !is_older(one));
         listed.extend(older);
-        let place = |binding: Binding| facts.interfaces.iter().position(|one| one.binding == binding);
+        let place = |binding: InterfaceBinding| facts.interfaces.iter().position(|one| one.binding == binding);
         listed.sort_by_key(|one| place(one.binding));
     }
     w.key("supportedInterfaces").begin_array();
@@ -229,12 +266,15 @@ fn supported_interfaces(w: &mut Writer, facts: &CardFacts<'_>, older: &[Interfac
     w.end_array();
 }
 
+/// The interface that a card of 0.3 names first.
+pub(crate) fn main_interface(older: &[Interface]) -> Option<&Interface> {
+    older.iter().find(|one| one.binding == Binding::JsonRpc.into()).or_else(|| older.first())
+}
+
 /// Where 0.3, 0.2 and 0.1 readers find the agent. The first generations know one URL, which is JSON-RPC to them: so that
 /// interface leads, wherever it stands in the list.
 fn older_block(w: &mut Writer, older: &[Interface]) {
-    let Some(main) = older.iter().find(|one| one.binding == Binding::JsonRpc).or_else(|| older.first()) else {
-        return;
-    };
+    let Some(main) = main_interface(older) else { return };
     w.key("protocolVersion").plain("0.3.0");
     w.key("url").string(&main.url);
     w.key("preferredTransport").plain(main.binding.name());
@@ -248,7 +288,7 @@ fn older_block(w: &mut Writer, older: &[Interface]) {
     w.end_array();
 }
 
-fn or<'t>(text: &'t str, instead: &'t str) -> &'t str {
+pub(crate) fn or<'t>(text: &'t str, instead: &'t str) -> &'t str {
     if text.is_empty() { instead } else { text }
 }
 
@@ -290,14 +330,17 @@ fn extension(w: &mut Writer, extension: &Extension) {
 }
 
 /// Each scheme is the union of both encodings: 1.0 tells schemes apart by the member's name, 0.3 by `type`.
-fn security(w: &mut Writer, auth: &CardAuth, readers: Readers) {
-    w.key("securitySchemes").begin_object();
-    let bearer = match (auth.keys, auth.tokens) {
+pub(crate) fn bearer_text(auth: &CardAuth) -> &'static str {
+    match (auth.keys, auth.tokens) {
         (true, true) => "A key, or a token of a trusted issuer, in the Authorization header",
         (false, true) => "A token of a trusted issuer in the Authorization header",
         (_, false) => "A key in the Authorization header",
-    };
-    scheme(w, readers, "bearer", ("httpAuthSecurityScheme", "http"), bearer, |w, _| {
+    }
+}
+
+fn security(w: &mut Writer, auth: &CardAuth, readers: Readers) {
+    w.key("securitySchemes").begin_object();
+    scheme(w, readers, "bearer", ("httpAuthSecurityScheme", "http"), bearer_text(auth), |w, _| {
         w.key("scheme").plain("Bearer");
         if auth.tokens {
             w.key("bearerFormat").plain("JWT");
@@ -439,7 +482,7 @@ pub fn skill_ids(profile: &Profile) -> impl Iterator<Item = &str> {
 }
 
 /// An agent without skills has one: itself.
-fn only_skill(profile: &Profile, name: &str) -> Skill {
+pub(crate) fn only_skill(profile: &Profile, name: &str) -> Skill {
     Skill {
         id: profile.name.to_string(),
         name: name.to_owned(),

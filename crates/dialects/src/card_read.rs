@@ -8,8 +8,8 @@ use model::{Fault, Json, Kind};
 use serde_json::Value;
 
 use crate::a2a_v1::version;
-use crate::card::{Binding, Provider};
-use crate::peer::{Generation, Peer, peer};
+use crate::card::{Binding, InterfaceBinding, Provider};
+use crate::peer::{Generation, PeerForm};
 use crate::seen::string;
 
 /// The content of a card, in one form for all generations.
@@ -85,14 +85,18 @@ pub struct PeerInterface {
     pub url: String,
     pub tenant: Option<String>,
     /// The forms to try, the best first: several where nothing says what is spoken there.
-    pub peers: Vec<&'static dyn Peer>,
+    pub peers: Vec<PeerForm>,
 }
 
 impl PeerInterface {
-    /// A JSON-RPC endpoint without a card: the newest generation first, unless one is wanted.
-    pub fn without_card(url: impl Into<String>, wanted: Option<Generation>) -> PeerInterface {
-        let generations = wanted.map_or(Generation::ALL.to_vec(), |generation| vec![generation]);
-        let peers = generations.into_iter().filter_map(|generation| peer(generation, Binding::JsonRpc)).collect();
+    /// An endpoint of this binding without a card: the newest generation first, unless one is wanted.
+    pub fn without_card(
+        url: impl Into<String>,
+        wanted: Option<Generation>,
+        binding: impl Into<InterfaceBinding>,
+    ) -> PeerInterface {
+        let (generations, binding) = (wanted.map_or(Generation::ALL.to_vec(), |one| vec![one]), binding.into());
+        let peers = generations.into_iter().filter_map(|generation| PeerForm::of(generation, binding)).collect();
         PeerInterface { url: url.into(), tenant: None, peers }
     }
 }
@@ -100,29 +104,33 @@ impl PeerInterface {
 /// Reads a card.
 pub fn read(text: &str) -> Result<CardSeen, Fault> {
     let value: Value = serde_json::from_str(text).map_err(|error| no_card("it is not JSON").because(error))?;
+    read_value(&value)
+}
+
+pub(crate) fn read_value(value: &Value) -> Result<CardSeen, Fault> {
     let capabilities = value.get("capabilities").unwrap_or(&Value::Null);
     let flag = |value: &Value, name: &str| value.get(name).and_then(Value::as_bool).unwrap_or(false);
-    let interfaces = interfaces(&value);
+    let interfaces = interfaces(value);
     if interfaces.is_empty() {
         return Err(no_card("it names no place to call"));
     }
-    let Some(name) = string(&value, &["name"]) else { return Err(no_card("it has no name")) };
-    let (schemes, security) = security(&value);
+    let Some(name) = string(value, &["name"]) else { return Err(no_card("it has no name")) };
+    let (schemes, security) = security(value);
     Ok(CardSeen {
         name,
-        description: string(&value, &["description"]).unwrap_or_default(),
-        version: string(&value, &["version"]).unwrap_or_default(),
+        description: string(value, &["description"]).unwrap_or_default(),
+        version: string(value, &["version"]).unwrap_or_default(),
         provider: value.get("provider").and_then(provider),
-        documentation_url: string(&value, &["documentationUrl", "documentation_url"]),
-        icon_url: string(&value, &["iconUrl", "icon_url"]),
-        skills: list(&value, &["skills"]).filter_map(skill).collect(),
-        input_modes: modes(&value, &["defaultInputModes", "default_input_modes"]),
-        output_modes: modes(&value, &["defaultOutputModes", "default_output_modes"]),
+        documentation_url: string(value, &["documentationUrl", "documentation_url"]),
+        icon_url: string(value, &["iconUrl", "icon_url"]),
+        skills: list(value, &["skills"]).filter_map(skill).collect(),
+        input_modes: modes(value, &["defaultInputModes", "default_input_modes"]),
+        output_modes: modes(value, &["defaultOutputModes", "default_output_modes"]),
         streaming: flag(capabilities, "streaming"),
         push: flag(capabilities, "pushNotifications") || flag(capabilities, "push_notifications"),
         extended: flag(capabilities, "extendedAgentCard")
             || flag(capabilities, "extended_agent_card")
-            || flag(&value, "supportsAuthenticatedExtendedCard"),
+            || flag(value, "supportsAuthenticatedExtendedCard"),
         extensions: list(capabilities, &["extensions"]).filter_map(extension).collect(),
         interfaces,
         schemes,
@@ -132,29 +140,33 @@ pub fn read(text: &str) -> Result<CardSeen, Fault> {
 
 impl CardSeen {
     /// The interface to call: of the newest generation that is spoken here (or of the one that is wanted), the one the card
-    /// prefers. `None` when nothing on the card is spoken here.
-    pub fn choose(&self, wanted: Option<Generation>) -> Option<PeerInterface> {
-        let known = |one: &InterfaceSeen| match one.binding {
-            BindingSeen::Known(binding) => Some(binding),
-            BindingSeen::Grpc | BindingSeen::Other(_) => None,
+    /// prefers, or the one of the binding that is wanted. `None` when nothing on the card is spoken here.
+    pub fn choose(&self, wanted: Option<Generation>, binding: Option<InterfaceBinding>) -> Option<PeerInterface> {
+        let known = |one: &InterfaceSeen| {
+            let spoken = match one.binding {
+                BindingSeen::Known(binding) => InterfaceBinding::Json(binding),
+                BindingSeen::Grpc => InterfaceBinding::Grpc,
+                BindingSeen::Other(_) => return None,
+            };
+            Some(spoken).filter(|spoken| binding.is_none_or(|wanted| wanted == *spoken))
         };
         let choice =
             |one: &InterfaceSeen, peers| PeerInterface { url: one.url.clone(), tenant: one.tenant.clone(), peers };
         let spoken = |generation: Generation| {
             let of = |one: &&InterfaceSeen| one.version.and_then(Generation::of) == Some(generation);
-            let callable = |one: &InterfaceSeen| Some(choice(one, vec![peer(generation, known(one)?)?]));
+            let callable = |one: &InterfaceSeen| Some(choice(one, vec![PeerForm::of(generation, known(one)?)?]));
             self.interfaces.iter().filter(of).find_map(callable)
         };
         if let Some(wanted) = wanted {
             // A generation that the caller insists on is tried: a card need not list everything its server answers.
-            let any = |one: &InterfaceSeen| Some(choice(one, vec![peer(wanted, known(one)?)?]));
+            let any = |one: &InterfaceSeen| Some(choice(one, vec![PeerForm::of(wanted, known(one)?)?]));
             return spoken(wanted).or_else(|| self.interfaces.iter().rev().find_map(any));
         }
         // Without a version it is 0.2 or 0.1, which only trying can tell.
         let untold = || {
             let one = self.interfaces.iter().find(|one| one.version.is_none() && known(one).is_some())?;
             let generations = [Generation::V0_3, Generation::V0_1];
-            let peers: Vec<_> = generations.into_iter().filter_map(|of| peer(of, known(one)?)).collect();
+            let peers: Vec<_> = generations.into_iter().filter_map(|of| PeerForm::of(of, known(one)?)).collect();
             Some(choice(one, peers))
         };
         spoken(Generation::V1_0)

@@ -3,11 +3,21 @@
 use super::*;
 use crate::card::{self, CardAuth, CardFacts};
 
-fn chosen(card: &CardSeen, wanted: Option<Generation>) -> Option<(String, Vec<&'static str>)> {
-    card.choose(wanted).map(|choice| (choice.url, choice.peers.iter().map(|peer| peer.facts().name).collect()))
+type Chosen = Option<(String, Vec<&'static str>)>;
+
+const GRPC: InterfaceBinding = InterfaceBinding::Grpc;
+const RPC: InterfaceBinding = InterfaceBinding::Json(Binding::JsonRpc);
+const REST: InterfaceBinding = InterfaceBinding::Json(Binding::HttpJson);
+
+fn chosen(card: &CardSeen, wanted: Option<Generation>) -> Chosen {
+    chosen_over(card, wanted, None)
 }
 
-fn one(url: &str, peers: &[&'static str]) -> Option<(String, Vec<&'static str>)> {
+fn chosen_over(card: &CardSeen, wanted: Option<Generation>, binding: Option<InterfaceBinding>) -> Chosen {
+    card.choose(wanted, binding).map(|choice| (choice.url, choice.peers.iter().map(|peer| peer.facts().name).collect()))
+}
+
+fn one(url: &str, peers: &[&'static str]) -> Chosen {
     Some((url.to_owned(), peers.to_vec()))
 }
 
@@ -79,9 +89,11 @@ fn the_newest_generation_is_chosen_and_within_it_what_the_card_prefers() {
             {"url":"https://rpc","protocolBinding":"JSONRPC","protocolVersion":"1.0"}]}"#,
     )
     .unwrap();
-    assert_eq!(chosen(&card, None), one("https://rest", &["1.0 over HTTP+JSON"]));
-    assert_eq!(card.choose(None).unwrap().tenant.as_deref(), Some("acme"));
+    assert_eq!(chosen(&card, None), one("https://g", &["1.0 over gRPC"]));
+    assert_eq!(chosen_over(&card, None, Some(REST)), one("https://rest", &["1.0 over HTTP+JSON"]));
+    assert_eq!(card.choose(None, Some(REST)).unwrap().tenant.as_deref(), Some("acme"));
     assert_eq!(chosen(&card, Some(Generation::V0_3)), one("https://old", &["0.3 over JSON-RPC"]));
+    assert_eq!(chosen_over(&card, Some(Generation::V0_3), Some(GRPC)), one("https://g", &["0.3 over gRPC"]));
     // Insisted on, a generation is spoken where the card says nothing of it.
     assert_eq!(chosen(&card, Some(Generation::V0_1)), one("https://rpc", &["0.1 over JSON-RPC"]));
 }
@@ -94,7 +106,9 @@ fn cards_of_0_3_have_a_main_place_and_others_of_the_same_version() {
     )
     .unwrap();
     assert_eq!(card.interfaces.len(), 2);
-    assert_eq!(chosen(&card, None), one("https://r", &["0.3 over HTTP+JSON"]));
+    assert_eq!(chosen(&card, None), one("https://main", &["0.3 over gRPC"]));
+    assert_eq!(chosen_over(&card, None, Some(REST)), one("https://r", &["0.3 over HTTP+JSON"]));
+    assert_eq!(chosen_over(&card, None, Some(RPC)), None);
 }
 
 #[test]
@@ -137,7 +151,7 @@ fn what_is_no_card_is_told_apart_and_what_is_odd_is_skipped() {
     assert_eq!(
         read(r#"{"name":"n","supportedInterfaces":[{"url":"h:1","protocolBinding":"GRPC","protocolVersion":"1.0"}]}"#)
             .unwrap()
-            .choose(None)
+            .choose(None, Some(RPC))
             .map(|c| c.url),
         None
     );
@@ -145,15 +159,16 @@ fn what_is_no_card_is_told_apart_and_what_is_odd_is_skipped() {
 
 #[test]
 fn without_a_card_the_newest_is_tried_first() {
-    let names = |wanted| -> Vec<_> {
-        PeerInterface::without_card("https://u", wanted)
+    let names = |wanted, binding| -> Vec<_> {
+        PeerInterface::without_card("https://u", wanted, binding)
             .peers
             .iter()
             .map(|peer| peer.facts().generation.name())
             .collect()
     };
-    assert_eq!(names(None), ["1.0", "0.3", "0.1"]);
-    assert_eq!(names(Some(Generation::V0_3)), ["0.3"]);
+    assert_eq!(names(None, RPC), ["1.0", "0.3", "0.1"]);
+    assert_eq!(names(Some(Generation::V0_3), RPC), ["0.3"]);
+    assert_eq!(names(None, GRPC), ["1.0", "0.3"]);
     assert_eq!("0.2".parse(), Ok(Generation::V0_3));
     assert!("3.0".parse::<Generation>().is_err());
 }

@@ -136,7 +136,7 @@ fn name(value: Option<&Value>) -> Option<String> {
 }
 
 /// `TASK_NOT_FOUND`, `TaskNotFoundError` and `task-not-found` are one name.
-fn kind_by_name(name: &str) -> Option<Kind> {
+pub(crate) fn kind_by_name(name: &str) -> Option<Kind> {
     let squashed = |name: &str| {
         let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
         let plain = plain.to_ascii_lowercase();

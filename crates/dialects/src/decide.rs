@@ -118,7 +118,7 @@ fn by_name(method: &str) -> Decided {
 /// The dialect to answer in when only the task can tell.
 pub fn by_opener(opened_by: Option<&str>) -> &'static dyn JsonWire {
     match opened_by {
-        Some(a2a_v0_3::NAME | a2a_v0_3::REST_NAME) => &a2a_v0_3::RPC,
+        Some(a2a_v0_3::NAME | a2a_v0_3::REST_NAME | a2a_v0_3::grpc::GRPC_NAME) => &a2a_v0_3::RPC,
         Some(a2a_v0_1::NAME) => &a2a_v0_1::RPC,
         Some(_) | None => &a2a_v0::RPC,
     }

@@ -1,5 +1,6 @@
 //! The interface of all dialects for clients: requests to another server, and readers of its answers. One [`Peer`] for each
-//! form that a server may use, all of them in [`PEERS`].
+//! form over JSON that a server may use, all of them in [`PEERS`]; [`crate::proto_peer`] has those over gRPC. A [`PeerForm`]
+//! is one of either.
 //!
 //! A peer writes a [`Call`] as a request below the interface's URL and reads answers into [`crate::seen`]. It never
 //! sends: connections, credentials and time are the caller's.
@@ -9,8 +10,9 @@ use std::fmt;
 use bytes::Bytes;
 use model::{Call, Fault, Kind, PushConfig};
 
-use crate::card::Binding;
+use crate::card::{Binding, InterfaceBinding};
 use crate::framing::json::Writer;
+use crate::proto_peer::{PROTO_PEERS, ProtoPeer};
 use crate::seen::{self, ErrorSeen, PageSeen, Seen, TaskSeen};
 use crate::wire::Operation;
 use crate::{a2a_v0_1, a2a_v0_3, a2a_v1};
@@ -26,7 +28,42 @@ pub static PEERS: &[&'static dyn Peer] = &[
 
 /// The form of a generation over a binding, if there is one.
 pub fn peer(generation: Generation, binding: Binding) -> Option<&'static dyn Peer> {
-    PEERS.iter().copied().find(|peer| peer.facts().generation == generation && peer.facts().binding == binding)
+    PEERS.iter().copied().find(|peer| peer.facts().generation == generation && peer.binding() == binding)
+}
+
+/// A form of a generation, whatever its encoding.
+#[derive(Clone, Copy, Debug)]
+pub enum PeerForm {
+    Json(&'static dyn Peer),
+    Proto(&'static ProtoPeer),
+}
+
+impl PeerForm {
+    /// The form of a generation over a binding, if there is one.
+    pub fn of(generation: Generation, binding: InterfaceBinding) -> Option<PeerForm> {
+        match binding {
+            InterfaceBinding::Json(binding) => peer(generation, binding).map(PeerForm::Json),
+            InterfaceBinding::Grpc => {
+                let of = |peer: &&ProtoPeer| peer.facts.generation == generation;
+                PROTO_PEERS.iter().copied().find(of).map(PeerForm::Proto)
+            }
+        }
+    }
+
+    /// The service that it calls, over gRPC.
+    pub fn service(self) -> Option<&'static str> {
+        match self {
+            PeerForm::Json(_) => None,
+            PeerForm::Proto(peer) => Some(peer.service),
+        }
+    }
+
+    pub fn facts(self) -> &'static PeerFacts {
+        match self {
+            PeerForm::Json(peer) => peer.facts(),
+            PeerForm::Proto(peer) => &peer.facts,
+        }
+    }
 }
 
 /// The form of that name.
@@ -37,6 +74,8 @@ pub fn by_name(name: &str) -> Option<&'static dyn Peer> {
 /// One form of one generation, as its clients speak it.
 pub trait Peer: fmt::Debug + Send + Sync {
     fn facts(&self) -> &'static PeerFacts;
+
+    fn binding(&self) -> Binding;
 
     /// Writes a call. A generation without the operation, or a call it cannot say, is a fault.
     fn ask(&self, call: &Call, asking: &RequestOptions<'_>) -> Result<PeerRequest, Fault>;
@@ -73,7 +112,7 @@ pub trait Peer: fmt::Debug + Send + Sync {
 impl dyn Peer {
     /// The result in the body of an answer; the HTTP status is looked at where the body says nothing.
     pub fn result<'t>(&self, status: u16, body: &'t str, operation: Operation) -> Result<&'t str, ErrorSeen> {
-        match self.facts().binding {
+        match self.binding() {
             Binding::JsonRpc => seen::rpc_result(self, Some(status), body, operation),
             Binding::HttpJson => seen::rest_result(self, status, body, operation),
         }
@@ -81,7 +120,7 @@ impl dyn Peer {
 
     /// The value in one frame of a stream. `event` is the frame's name.
     pub fn frame<'t>(&self, event: Option<&str>, data: &'t str, operation: Operation) -> Result<&'t str, ErrorSeen> {
-        match self.facts().binding {
+        match self.binding() {
             Binding::JsonRpc => seen::rpc_result(self, None, data, operation),
             Binding::HttpJson => seen::rest_frame(self, event, data, operation),
         }
@@ -93,7 +132,6 @@ impl dyn Peer {
 pub struct PeerFacts {
     pub name: &'static str,
     pub generation: Generation,
-    pub binding: Binding,
     /// The value of `A2A-Version`; `None` for a generation that has no such header.
     pub version: Option<&'static str>,
     /// The headers that name extensions.

@@ -31,7 +31,7 @@ pub struct PreV1Wire {
 impl JsonFacts {
     /// The rules of every form before 1.0. Forms differ in whether a refused subscription is answered inside a stream.
     pub const fn pre_v1(refuses_in_stream: bool) -> JsonFacts {
-        JsonFacts { extensions_header: "X-A2A-Extensions", a2a_json: false, error_event: None, refuses_in_stream }
+        JsonFacts { a2a_json: false, error_event: None, refuses_in_stream }
     }
 }
 

@@ -77,7 +77,7 @@ impl dyn Peer {
     /// A data part of this form.
     fn data_part(&self, value: Value) -> Value {
         let facts = self.facts();
-        match (facts.generation, facts.binding) {
+        match (facts.generation, self.binding()) {
             (Generation::V1_0, Binding::JsonRpc | Binding::HttpJson) => json!({ "data": value }),
             (Generation::V0_3, Binding::HttpJson) => json!({ "data": { "data": value } }),
             (Generation::V0_3, Binding::JsonRpc) => json!({ "kind": "data", "data": value }),

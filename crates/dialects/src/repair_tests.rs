@@ -9,7 +9,7 @@ use crate::peer::{PEERS, by_name, peer};
 /// A completed task of a form, with a text in its status, an artifact and a history.
 fn task(peer: &'static dyn Peer) -> Value {
     let v1 = matches!(peer.facts().generation, Generation::V1_0);
-    let proto = v1 || peer.facts().binding == Binding::HttpJson;
+    let proto = v1 || peer.binding() == Binding::HttpJson;
     let (state, role) = if proto { ("TASK_STATE_COMPLETED", "ROLE_AGENT") } else { ("completed", "agent") };
     let text = |text: &str| part_of(peer, text);
     let parts = if proto && !v1 { "content" } else { "parts" };
@@ -30,7 +30,7 @@ fn task(peer: &'static dyn Peer) -> Value {
 }
 
 fn part_of(peer: &'static dyn Peer, text: &str) -> Value {
-    match (peer.facts().generation, peer.facts().binding) {
+    match (peer.facts().generation, peer.binding()) {
         (Generation::V1_0, _) | (Generation::V0_3, Binding::HttpJson) => json!({ "text": text }),
         (Generation::V0_3, Binding::JsonRpc) => json!({ "kind": "text", "text": text }),
         (Generation::V0_1, _) => json!({ "type": "text", "text": text }),

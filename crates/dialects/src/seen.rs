@@ -111,13 +111,16 @@ pub(crate) fn push_config(text: &str) -> Result<PushConfig, Fault> {
 
 /// A list of them: bare, or in an object with the token of the next page.
 pub(crate) fn push_configs(text: &str) -> Result<(Vec<PushConfig>, Option<String>), Fault> {
-    let value: Value = read(text)?;
-    let list = value.as_array().or_else(|| value.get("configs")?.as_array());
-    let configs = list.into_iter().flatten().map(push_config_of).collect::<Result<_, _>>()?;
-    Ok((configs, string(&value, &["nextPageToken", "next_page_token"])))
+    push_configs_of(&read(text)?)
 }
 
-fn push_config_of(value: &Value) -> Result<PushConfig, Fault> {
+pub(crate) fn push_configs_of(value: &Value) -> Result<(Vec<PushConfig>, Option<String>), Fault> {
+    let list = value.as_array().or_else(|| value.get("configs")?.as_array());
+    let configs = list.into_iter().flatten().map(push_config_of).collect::<Result<_, _>>()?;
+    Ok((configs, string(value, &["nextPageToken", "next_page_token"])))
+}
+
+pub(crate) fn push_config_of(value: &Value) -> Result<PushConfig, Fault> {
     let nested = ["pushNotificationConfig", "push_notification_config"].iter().find_map(|name| value.get(name));
     let inner = nested.unwrap_or(value);
     let (mut task, mut id) = (string(value, &["taskId", "task_id"]), string(inner, &["id"]));

@@ -18,6 +18,7 @@ use serde_json::value::RawValue;
 use crate::card::CardFacts;
 use crate::framing::json::{Encoded, Writer};
 use crate::framing::jsonrpc::Id;
+use crate::protobuf::ProtoWriter;
 
 /// One form of one dialect, whatever the encoding of its messages.
 pub trait Codec: fmt::Debug + Send + Sync {
@@ -100,11 +101,9 @@ pub trait JsonWire: Codec {
     fn card(&self, facts: &CardFacts<'_>) -> Bytes;
 }
 
-/// Rules of a form over JSON: headers, media types and streams of HTTP.
+/// Rules of a form over JSON: media types and streams of HTTP.
 #[derive(Debug)]
 pub struct JsonFacts {
-    /// The header that lists extensions, in requests and answers.
-    pub extensions_header: &'static str,
     /// Knows `application/a2a+json`; others are always answered in `application/json`.
     pub a2a_json: bool,
     /// The SSE event name of the last frame of a stream that fails.
@@ -117,6 +116,8 @@ pub struct JsonFacts {
 #[derive(Debug)]
 pub struct CodecFacts {
     pub name: &'static str,
+    /// The header that lists extensions, in requests and answers.
+    pub extensions_header: &'static str,
     /// A caller sees a task under the id it chose itself, where it did.
     pub shows_alias: bool,
     /// A task is shown under its context and its own id: `<context>:<id>`.
@@ -246,6 +247,14 @@ impl<'a> DisplayId<'a> {
         match self {
             DisplayId::Own(_) => None,
             DisplayId::Alias(alias) => Some(alias),
+        }
+    }
+
+    /// Writes a string field of a message in protobuf.
+    pub fn write_proto(self, w: &mut ProtoWriter<'_>, field: u32) {
+        match self {
+            DisplayId::Own(id) => w.string(field, id.0.as_hyphenated().encode_lower(&mut [0; 36])),
+            DisplayId::Alias(alias) => w.string(field, alias),
         }
     }
 

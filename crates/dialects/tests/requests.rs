@@ -26,7 +26,7 @@ fn decoded(peer: &dyn Peer, ask: &PeerRequest) -> Decoded {
     let header = |name: &str| ask.headers.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str());
     let version = decide::stated(header("A2A-Version"), None).unwrap();
     let body = ask.body.as_deref().unwrap_or_default();
-    match peer.facts().binding {
+    match peer.binding() {
         Binding::JsonRpc => {
             assert_eq!((ask.verb, ask.path.as_str(), &ask.query), ("POST", "", &None));
             let request = jsonrpc::read(scan::scan(body, limits.json_depth).unwrap()).unwrap();
@@ -49,7 +49,7 @@ fn decoded(peer: &dyn Peer, ask: &PeerRequest) -> Decoded {
 
 /// The server's wire for a client's form.
 fn wire_of(peer: &dyn Peer) -> &'static dyn JsonWire {
-    let name = match (peer.facts().generation, peer.facts().binding) {
+    let name = match (peer.facts().generation, peer.binding()) {
         (Generation::V1_0, _) => "a2a_v1",
         (Generation::V0_3, Binding::JsonRpc) => "a2a_v0_3",
         (Generation::V0_3, Binding::HttpJson) => "a2a_v0_3_rest",
@@ -91,7 +91,7 @@ fn as_heard(peer: &dyn Peer, call: &Call) -> Call {
         Call::Push(PushCall::Get { id, .. }) if generation == Generation::V0_1 => id.clear(),
         Call::Push(PushCall::Delete { task, id }) if generation == Generation::V0_1 => *id = task.clone(),
         Call::Push(PushCall::List { page_size, page_token, .. })
-            if peer.facts().binding == Binding::JsonRpc && generation == Generation::V0_3 =>
+            if peer.binding() == Binding::JsonRpc && generation == Generation::V0_3 =>
         {
             (*page_size, *page_token) = (None, None);
         }
@@ -336,7 +336,7 @@ fn answers_of_our_server_come_back_as_what_they_were() {
         let listed = written(|w| wire.push_list(w, std::slice::from_ref(&config), None, "next"));
         let (configs, next) = peer.push_configs(&listed).unwrap();
         assert_eq!(configs, [kept]);
-        let paged = generation == Generation::V1_0 || peer.facts().binding == Binding::HttpJson;
+        let paged = generation == Generation::V1_0 || peer.binding() == Binding::HttpJson;
         assert_eq!(next.as_deref(), Some("next").filter(|_| paged));
         assert_eq!(peer.push_configs(&written(|w| wire.push_list(w, &[], None, ""))).unwrap(), (vec![], None));
         // A direct answer.
@@ -360,7 +360,7 @@ fn answers_of_our_server_come_back_as_what_they_were() {
             let mut out = Vec::new();
             wire.rpc_error(&mut out, &jsonrpc::Id::NULL, &fault, Operation::Get);
             let (status, body) = wire.rest_error(&fault, Operation::Get);
-            let seen = match peer.facts().binding {
+            let seen = match peer.binding() {
                 Binding::JsonRpc => peer.result(200, std::str::from_utf8(&out).unwrap(), Operation::Get),
                 Binding::HttpJson => {
                     peer.result(status, std::str::from_utf8(body.as_bytes().unwrap()).unwrap(), Operation::Get)

@@ -83,7 +83,7 @@ impl Cache {
     pub fn forget(&self, task: TaskId) {
         self.forgotten.fetch_add(1, Ordering::AcqRel);
         if let Some(entries) = &self.entries {
-            for slot in dialects::WIRES.iter().map(|wire| wire.slot(false)).chain(self.product_slots.iter().copied()) {
+            for slot in dialects::codecs().map(|codec| codec.slot(false)).chain(self.product_slots.iter().copied()) {
                 entries.remove(&(task, slot));
             }
         }

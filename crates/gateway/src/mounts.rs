@@ -72,8 +72,7 @@ impl MountedAgent {
         if let Some(tenant) = &mounted.tenant {
             nobody.tenant = tenant.clone();
         }
-        mounted.anonymous =
-            dialects::WIRES.iter().map(|wire| Arc::new(mounted.seen_by(nobody.clone(), *wire))).collect();
+        mounted.anonymous = dialects::codecs().map(|codec| Arc::new(mounted.seen_by(nobody.clone(), codec))).collect();
         mounted
     }
 

@@ -104,6 +104,20 @@ fn products(page: &mut String) {
     page.push('\n');
 }
 
+/// The tables of both packages, side by side.
+fn grpc(page: &mut String) {
+    let text = "The status that a call ends with, in each package; the `reason` stands in the `ErrorInfo` of both. In 0.3 the message begins with the name of the error in the table of 0.3 above.\n\
+        Frames that cannot be read are `INVALID_ARGUMENT`, an unknown `grpc-encoding` is `UNIMPLEMENTED`.";
+    writeln!(page, "## gRPC\n\n{text}\n\n| fault | 1.0 | 0.3 | reason |\n|---|---|---|---|").unwrap();
+    for kind in Kind::ALL {
+        let fault = Fault::new(kind, "");
+        let [v1, v0_3] = [0, 1].map(|wire| dialects::PROTO_WIRES[wire].status(&fault, Operation::Unknown));
+        let reason = a2a_v1::errors::reason(kind).unwrap_or("–");
+        writeln!(page, "| {} | {} | {} | `{reason}` |", word(kind), v1.code.name(), v0_3.code.name()).unwrap();
+    }
+    page.push('\n');
+}
+
 fn page() -> String {
     let mut page = String::from(
         "# Errors, in every dialect\n\n\
@@ -138,6 +152,7 @@ fn page() -> String {
         table(&mut page, wire(name).unwrap(), http);
         page.push('\n');
     }
+    grpc(&mut page);
     products(&mut page);
     page.push_str(
         "## When nobody can tell 0.1 from 0.3\n\n\

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use client::{Generation, PeerCredentials};
+use client::{Binding, Generation, InterfaceBinding, PeerCredentials};
 use model::ports::Future;
 use model::ports::agent::Agent;
 use schemars::JsonSchema;
@@ -21,6 +21,7 @@ pub(super) const FIELDS: &[Field] = &[
     reaches("url"),
     reaches("card_url"),
     plain("generation"),
+    plain("binding"),
     secret("auth"),
     plain("headers"),
     secret("secret_headers"),
@@ -39,7 +40,8 @@ pub(super) const FIELDS: &[Field] = &[
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Options {
-    /// The agent's endpoint, the place above its card, or the card itself.
+    /// The agent's endpoint, the place above its card, or the card itself; over gRPC without a card, `grpc://host:port`, or
+    /// `grpcs://host:port` with TLS.
     pub url: String,
     /// Its card, where that is somewhere else entirely.
     #[serde(default)]
@@ -48,6 +50,9 @@ pub struct Options {
     #[serde(default, deserialize_with = "generation")]
     #[schemars(with = "Option<String>")]
     pub generation: Option<Generation>,
+    /// Use this binding and no other: `json-rpc`, `http-json` or `grpc`. Default: the one that its card prefers.
+    #[serde(default)]
+    pub binding: Option<RemoteBinding>,
     /// How to sign in. Default: not at all.
     #[serde(default)]
     pub auth: Option<RemoteAuth>,
@@ -87,6 +92,26 @@ pub struct Options {
     /// Default: `patience_ms` where that is set, else 2500.
     #[serde(default)]
     pub unreachable_ms: Option<u64>,
+}
+
+/// A binding of the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(rename = "Binding")]
+pub enum RemoteBinding {
+    JsonRpc,
+    HttpJson,
+    Grpc,
+}
+
+impl From<RemoteBinding> for InterfaceBinding {
+    fn from(binding: RemoteBinding) -> InterfaceBinding {
+        match binding {
+            RemoteBinding::JsonRpc => Binding::JsonRpc.into(),
+            RemoteBinding::HttpJson => Binding::HttpJson.into(),
+            RemoteBinding::Grpc => InterfaceBinding::Grpc,
+        }
+    }
 }
 
 /// How the remote agent is asked.
@@ -140,6 +165,7 @@ impl Options {
             url: url.into(),
             card_url: None,
             generation: None,
+            binding: None,
             auth: None,
             headers: BTreeMap::new(),
             secret_headers: BTreeMap::new(),
@@ -196,6 +222,7 @@ impl Options {
         let mut options = client::Options::new(&self.url);
         options.card_url.clone_from(&self.card_url);
         options.generation = self.generation;
+        options.binding = self.binding.map(Into::into);
         options.other_hosts = self.other_hosts;
         options.auth = match &self.auth {
             None => PeerCredentials::None,
@@ -270,6 +297,9 @@ mod tests {
         let plain = read(r#"{"url":"https://a.example"}"#).unwrap();
         assert_eq!((plain.max_hops(), plain.patience(), plain.own_contexts), (8, Duration::from_secs(30), true));
         plain.check().unwrap();
+        let grpc = read(r#"{"url":"grpcs://a.example:443/a2a/x","binding":"grpc"}"#).unwrap();
+        assert_eq!(grpc.to_client().binding, Some(InterfaceBinding::Grpc));
+        grpc.check().unwrap();
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(&file, "hunter2").unwrap();
         let secret = format!("file:{}", file.path().display());
@@ -295,6 +325,7 @@ mod tests {
             (r#"{"url":"https://a","token":"x"}"#, "unknown field `token`"),
             (r#"{"url":"https://a","generation":"9"}"#, "use 1.0, 0.3, 0.2 or 0.1"),
             (r#"{"url":"https://a","auth":{"bearer":"hunter2"}}"#, "write env:NAME or file:PATH"),
+            (r#"{"url":"https://a","binding":"soap"}"#, "expected one of `json-rpc`, `http-json`, `grpc`"),
             (r#"{}"#, "url"),
         ] {
             let error = read(text).unwrap_err();
@@ -302,6 +333,10 @@ mod tests {
         }
         for (text, says) in [
             (r#"{"url":"a.example"}"#, "write https://host/path"),
+            (r#"{"url":"grpc://"}"#, "grpc://host:port or grpcs://host:port"),
+            (r#"{"url":"grpc://h:1","binding":"json-rpc"}"#, "is an address of gRPC"),
+            (r#"{"url":"grpc://h:1","generation":"0.1"}"#, "A2A 0.1 has no form over GRPC"),
+            (r#"{"url":"https://a","generation":"0.1","binding":"http-json"}"#, "A2A 0.1 has no form over HTTP+JSON"),
             (r#"{"url":"https://a","max_hops":0}"#, "max_hops: 0 is out of range"),
             (r#"{"url":"https://a","headers":{"a b":"x"}}"#, "no name of a header"),
         ] {

@@ -79,6 +79,16 @@ fn is_unknown(error: &Error) -> bool {
     error.stage == FailureStage::Refused && matches!(error.kind, Kind::Unsupported | Kind::MethodNotFound)
 }
 
+/// Whether a stream that is resumed after this id neither leaves out nor repeats an event. Over gRPC the events after the
+/// first are counted: `TASK.SEQ+3`.
+fn is_gapless(id: &str) -> bool {
+    let first = match id.split_once('+') {
+        Some((first, after)) if after.parse::<u64>().is_ok() => first,
+        Some(_) | None => id,
+    };
+    first.parse::<EventId>().is_ok()
+}
+
 /// How the remote task is followed.
 enum Line {
     Open(Box<Events>),
@@ -333,7 +343,7 @@ impl Relay {
         let look_first = std::mem::take(&mut self.look_first);
         if let Some(last) = self.last_id.clone().filter(|_| streams && !look_first) {
             // Only event ids of this form guarantee a gapless resume.
-            self.gaps |= last.parse::<EventId>().is_err();
+            self.gaps |= !is_gapless(&last);
             match self.shared.client.subscribe(&task, Some(&last)).await {
                 Ok(events) => return Ok(Line::Open(Box::new(events))),
                 Err(error) if error.stage == FailureStage::Refused && !error.is_passing() => self.last_id = None,
@@ -535,5 +545,20 @@ impl Relay {
             }
         };
         let _ = tokio::time::timeout(Duration::from_secs(1), told).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_of_ours_is_gapless_also_when_events_were_counted_after_it() {
+        let own = "0190f3c4-1111-7222-8333-444455556666.7";
+        assert!(is_gapless(own));
+        assert!(is_gapless(&format!("{own}+12")));
+        for other in [format!("{own}+"), format!("{own}+x"), "7".to_owned(), "x+1".to_owned()] {
+            assert!(!is_gapless(&other), "{other}");
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! `langgraph`: an assistant of a LangGraph server. A context is a thread there, and a turn is a run.
 //!
-//! `options` are the address and the assistant, `place` the thread and run, `request` the body of a run, `server`
-//! the REST client, `said` and `hearing` read the stream, and this file drives a turn: it creates a run once, finds
-//! it again after a crash of either side, and follows it to its end. The user page is `docs/agents/langgraph.md`.
+//! `options` has the address and the assistant, `binding` the thread and run, `request` the body of a run, `server` the
+//! REST client; `shapes` and `run_reader` read the stream. This file drives a turn: it creates a run once, finds it again
+//! after a crash of either side, and follows it to its end. The user page is `docs/agents/langgraph.md`.
 
 mod binding;
 mod options;

@@ -26,6 +26,7 @@ pub(crate) static RPC: PreV1Wire = PreV1Wire {
     form: PreV1Form::Both,
     facts: &CodecFacts {
         name: NAME,
+        extensions_header: "X-A2A-Extensions",
         shows_alias: true,
         threaded_id: false,
         session_history: false,

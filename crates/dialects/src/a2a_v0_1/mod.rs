@@ -28,6 +28,7 @@ pub(crate) static RPC: PreV1Wire = PreV1Wire {
     form: PreV1Form::Type,
     facts: &CodecFacts {
         name: NAME,
+        extensions_header: "X-A2A-Extensions",
         // History is returned on request only, and a cancel cannot request it.
         shows_alias: true,
         threaded_id: false,

@@ -16,7 +16,6 @@ pub(crate) struct V0_1(PeerFacts);
 pub(crate) static RPC: V0_1 = V0_1(PeerFacts {
     name: "0.1 over JSON-RPC",
     generation: Generation::V0_1,
-    binding: Binding::JsonRpc,
     version: None,
     extension_headers: &["X-A2A-Extensions"],
     replies: false,
@@ -26,6 +25,9 @@ pub(crate) static RPC: V0_1 = V0_1(PeerFacts {
 impl Peer for V0_1 {
     fn facts(&self) -> &'static PeerFacts {
         &RPC.0
+    }
+    fn binding(&self) -> Binding {
+        Binding::JsonRpc
     }
 
     fn ask(&self, call: &Call, asking: &RequestOptions<'_>) -> Result<PeerRequest, Fault> {

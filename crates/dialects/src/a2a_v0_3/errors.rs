@@ -12,6 +12,7 @@ use model::{Fault, Kind};
 
 use crate::framing::json::{Encoded, Writer};
 use crate::framing::jsonrpc::{self, Id};
+use crate::protobuf::RpcCode;
 use crate::wire::{ErrorLine, Operation};
 
 const fn entry(rpc: i32, http: u16, name: &'static str) -> ErrorLine {
@@ -48,6 +49,35 @@ pub fn line(kind: Kind, operation: Operation) -> ErrorLine {
         Kind::RateLimited => entry(-32049, 429, "RateLimitedError"),
         Kind::Unavailable => entry(-32053, 503, "UnavailableError"),
         Kind::Internal => entry(-32603, 500, "InternalError"),
+    }
+}
+
+/// The status that a call over gRPC ends with. What a server does not support was unimplemented before 1.0.1.
+pub fn rpc_status(kind: Kind) -> RpcCode {
+    match kind {
+        Kind::Parse
+        | Kind::InvalidRequest
+        | Kind::InvalidParams
+        | Kind::KeyReused
+        | Kind::TooLarge
+        | Kind::MediaType
+        | Kind::ContentType => RpcCode::InvalidArgument,
+        Kind::MethodNotFound | Kind::VerbNotAllowed | Kind::PushNotSupported | Kind::Unsupported => {
+            RpcCode::Unimplemented
+        }
+        Kind::TaskNotFound => RpcCode::NotFound,
+        Kind::TaskNotCancelable
+        | Kind::TaskSettled
+        | Kind::ExtendedCardNotConfigured
+        | Kind::ExtensionRequired
+        | Kind::VersionNotSupported
+        | Kind::InsufficientBalance
+        | Kind::BudgetExceeded => RpcCode::FailedPrecondition,
+        Kind::InvalidAgentResponse | Kind::Internal => RpcCode::Internal,
+        Kind::Unauthenticated => RpcCode::Unauthenticated,
+        Kind::Forbidden => RpcCode::PermissionDenied,
+        Kind::RateLimited => RpcCode::ResourceExhausted,
+        Kind::Unavailable => RpcCode::Unavailable,
     }
 }
 

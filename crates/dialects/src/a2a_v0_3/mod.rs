@@ -6,10 +6,12 @@
 //!
 //! * [`decode_rpc`] and [`rest`] make a [`model::Call`] of a request.
 //! * [`errors`] has the table of faults and the shapes they travel in.
+//! * [`grpc`] is the third binding.
 //! * [`read`] and `request` are the client's direction.
 
 pub mod decode;
 pub mod errors;
+pub mod grpc;
 pub mod read;
 pub(crate) mod request;
 pub mod rest;
@@ -35,6 +37,7 @@ pub(crate) static RPC: PreV1Wire = PreV1Wire {
     form: PreV1Form::Kind,
     facts: &CodecFacts {
         name: NAME,
+        extensions_header: "X-A2A-Extensions",
         shows_alias: false,
         threaded_id: false,
         session_history: false,
@@ -57,6 +60,7 @@ pub(crate) static REST: PreV1Wire = PreV1Wire {
     form: PreV1Form::Proto,
     facts: &CodecFacts {
         name: REST_NAME,
+        extensions_header: "X-A2A-Extensions",
         shows_alias: false,
         threaded_id: false,
         session_history: false,

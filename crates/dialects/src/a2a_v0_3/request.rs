@@ -12,33 +12,41 @@ use crate::wire::Operation;
 
 /// One of the two bindings.
 #[derive(Debug)]
-pub(crate) struct V0_3(PeerFacts);
-
-const fn facts(name: &'static str, binding: Binding) -> V0_3 {
-    V0_3(PeerFacts {
-        name,
-        generation: Generation::V0_3,
-        binding,
-        version: Some(super::VERSION),
-        // Servers of this generation read the first, those of 1.0 that answer it too read the second.
-        extension_headers: &["X-A2A-Extensions", "A2A-Extensions"],
-        replies: true,
-        chooses_ids: false,
-    })
+pub(crate) struct V0_3 {
+    facts: PeerFacts,
+    binding: Binding,
 }
 
-pub(crate) static RPC: V0_3 = facts("0.3 over JSON-RPC", Binding::JsonRpc);
-pub(crate) static REST: V0_3 = facts("0.3 over HTTP+JSON", Binding::HttpJson);
+const fn form(name: &'static str, binding: Binding) -> V0_3 {
+    V0_3 {
+        facts: PeerFacts {
+            name,
+            generation: Generation::V0_3,
+            version: Some(super::VERSION),
+            // Servers of this generation read the first, those of 1.0 that answer it too read the second.
+            extension_headers: &["X-A2A-Extensions", "A2A-Extensions"],
+            replies: true,
+            chooses_ids: false,
+        },
+        binding,
+    }
+}
+
+pub(crate) static RPC: V0_3 = form("0.3 over JSON-RPC", Binding::JsonRpc);
+pub(crate) static REST: V0_3 = form("0.3 over HTTP+JSON", Binding::HttpJson);
 
 impl Peer for V0_3 {
     fn facts(&self) -> &'static PeerFacts {
-        match self.0.binding {
-            Binding::JsonRpc => &RPC.0,
-            Binding::HttpJson => &REST.0,
+        match self.binding {
+            Binding::JsonRpc => &RPC.facts,
+            Binding::HttpJson => &REST.facts,
         }
     }
+    fn binding(&self) -> Binding {
+        self.binding
+    }
     fn ask(&self, call: &Call, asking: &RequestOptions<'_>) -> Result<PeerRequest, Fault> {
-        match self.0.binding {
+        match self.binding {
             Binding::JsonRpc => self.rpc(call, asking),
             Binding::HttpJson => self.rest(call, asking),
         }
@@ -50,13 +58,13 @@ impl Peer for V0_3 {
         self.event(result)
     }
     fn event(&self, value: &str) -> Result<Seen, Fault> {
-        match self.0.binding {
+        match self.binding {
             Binding::JsonRpc => read::stream_event(value),
             Binding::HttpJson => read::rest_stream_event(value),
         }
     }
     fn task(&self, result: &str) -> Result<TaskSeen, Fault> {
-        match self.0.binding {
+        match self.binding {
             Binding::JsonRpc => read::task(result),
             Binding::HttpJson => read::rest_task(result),
         }
@@ -66,7 +74,7 @@ impl Peer for V0_3 {
 impl V0_3 {
     fn rpc(&self, call: &Call, asking: &RequestOptions<'_>) -> Result<PeerRequest, Fault> {
         let rpc = |method: &str, params: &dyn Fn(&mut Writer)| {
-            peer::rpc(&self.0, call.into(), method, asking, |w| {
+            peer::rpc(&self.facts, call.into(), method, asking, |w| {
                 w.begin_object();
                 params(w);
                 w.end_object();
@@ -85,7 +93,7 @@ impl V0_3 {
             }),
             Call::Subscribe(Subscribe { task }) => rpc("tasks/resubscribe", &|w| w.key("id").string(task)),
             Call::Push(PushCall::Create(config)) => {
-                peer::rpc(&self.0, call.into(), "tasks/pushNotificationConfig/set", asking, |w| {
+                peer::rpc(&self.facts, call.into(), "tasks/pushNotificationConfig/set", asking, |w| {
                     push::config(w, PreV1Form::Kind, config);
                 })
             }
@@ -101,12 +109,12 @@ impl V0_3 {
                 w.key("pushNotificationConfigId").string(id);
             }),
             Call::ExtendedCard => rpc("agent/getAuthenticatedExtendedCard", &|_| {}),
-            Call::List(_) => Err(self.0.without("lists of tasks")),
+            Call::List(_) => Err(self.facts.without("lists of tasks")),
         }
     }
 
     fn rest(&self, call: &Call, asking: &RequestOptions<'_>) -> Result<PeerRequest, Fault> {
-        let ask = |verb, path: String| peer::rest(&self.0, call.into(), verb, format!("/v1{path}"), asking);
+        let ask = |verb, path: String| peer::rest(&self.facts, call.into(), verb, format!("/v1{path}"), asking);
         let configs = |task: &str| format!("/tasks/{}/pushNotificationConfigs", escaped(task));
         let number = |n: &Option<u32>| n.map(|n| n.to_string());
         Ok(match call {
@@ -145,7 +153,7 @@ impl V0_3 {
             }
             Call::Push(PushCall::Delete { task, id }) => ask("DELETE", format!("{}/{}", configs(task), escaped(id))),
             Call::ExtendedCard => ask("GET", "/card".into()),
-            Call::List(_) => return Err(self.0.without("lists of tasks")),
+            Call::List(_) => return Err(self.facts.without("lists of tasks")),
         })
     }
 }

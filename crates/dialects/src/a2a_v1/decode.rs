@@ -13,8 +13,8 @@ use serde_json::value::RawValue;
 
 use super::shapes;
 use crate::framing::fields::{
-    base64, each, header_safe, history, names, optional_id, optional_id_text, present, push_page_size, references,
-    required_id, required_id_text, some_parts, under,
+    base64, each, header_safe, history, names, no_parts, optional_id, optional_id_text, present, push_page_size,
+    references, required_id, required_id_text, some_parts, under,
 };
 use crate::framing::near;
 use crate::framing::shape::{self, EnumName, Int, Text};
@@ -44,7 +44,7 @@ pub fn decode_rpc(method: &str, params: Option<&RawValue>, limits: &Limits) -> R
         "SendStreamingMessage" => send(shape::read(text, whole)?, limits, true),
         "GetTask" => get(shape::read(text, whole)?, limits),
         "ListTasks" => list(shape::read(text, whole)?, limits),
-        "CancelTask" => cancel(shape::read(text, whole)?, limits),
+        "CancelTask" => cancel_json(shape::read(text, whole)?, limits),
         "SubscribeToTask" => subscribe(shape::read(text, whole)?, limits),
         "CreateTaskPushNotificationConfig" => push_create(shape::read(text, whole)?, limits),
         "GetTaskPushNotificationConfig" => push_get(shape::read(text, whole)?, limits),
@@ -64,9 +64,37 @@ pub fn send(request: shapes::SendMessageRequest<'_>, limits: &Limits, streaming:
     let Some(message) = request.message else {
         return Err(Fault::params("message", "message is missing"));
     };
-    let AddressedMessage { message, task, context } = said(message, limits).map_err(|fault| under("message", fault))?;
-    let mut send = Send { task, context, metadata: request.metadata.map(shape::Object::to_json), ..Send::new(message) };
-    if let Some(configuration) = request.configuration {
+    let message = said(message, limits).map_err(|fault| under("message", fault))?;
+    send_in(tenant, message, request.configuration, request.metadata.map(shape::Object::to_json), limits, streaming)
+}
+
+/// A send of a message that has been read.
+pub(super) fn send_call(
+    tenant: Option<Text<'_>>,
+    message: Option<AddressedMessage>,
+    configuration: Option<shapes::Configuration<'_>>,
+    metadata: Option<Json>,
+    limits: &Limits,
+    streaming: bool,
+) -> Result<Decoded, Fault> {
+    let tenant = optional_id(tenant, "tenant", limits)?;
+    let Some(message) = message else {
+        return Err(Fault::params("message", "message is missing"));
+    };
+    send_in(tenant, message, configuration, metadata, limits, streaming)
+}
+
+fn send_in(
+    tenant: Option<String>,
+    message: AddressedMessage,
+    configuration: Option<shapes::Configuration<'_>>,
+    metadata: Option<Json>,
+    limits: &Limits,
+    streaming: bool,
+) -> Result<Decoded, Fault> {
+    let AddressedMessage { message, task, context } = message;
+    let mut send = Send { task, context, metadata, ..Send::new(message) };
+    if let Some(configuration) = configuration {
         configure(&mut send, configuration, limits).map_err(|fault| under("configuration", fault))?;
     }
     let send = Box::new(send);
@@ -92,7 +120,26 @@ pub(super) fn get(request: shapes::GetTaskRequest<'_>, limits: &Limits) -> Resul
     Ok(Decoded { call: Call::Get(Get { task, history: history(request.history_length)? }), tenant })
 }
 
-pub(super) fn list(request: shapes::ListTasksRequest<'_>, limits: &Limits) -> Result<Decoded, Fault> {
+pub(super) fn list(mut request: shapes::ListTasksRequest<'_>, limits: &Limits) -> Result<Decoded, Fault> {
+    let since = match request.status_timestamp_after.take().filter(|text| !text.0.is_empty()) {
+        None => None,
+        Some(text) => Some(Time::parse(&text.0).ok_or_else(|| {
+            let found = shape::shortened(&text.0, 64);
+            Fault::params(
+                "statusTimestampAfter",
+                format!("statusTimestampAfter must be a time such as 2026-05-01T10:00:00.000Z, not {found:?}"),
+            )
+        })?),
+    };
+    list_since(request, since, limits)
+}
+
+/// A list whose time has been read.
+pub(super) fn list_since(
+    request: shapes::ListTasksRequest<'_>,
+    since: Option<Time>,
+    limits: &Limits,
+) -> Result<Decoded, Fault> {
     let tenant = optional_id(request.tenant, "tenant", limits)?;
     let page_size = match request.page_size {
         None => None,
@@ -103,16 +150,6 @@ pub(super) fn list(request: shapes::ListTasksRequest<'_>, limits: &Limits) -> Re
                 return Err(Fault::params("pageSize", format!("pageSize must be from 1 to {max}, not {n}")));
             }
         },
-    };
-    let since = match request.status_timestamp_after.filter(|text| !text.0.is_empty()) {
-        None => None,
-        Some(text) => Some(Time::parse(&text.0).ok_or_else(|| {
-            let found = shape::shortened(&text.0, 64);
-            Fault::params(
-                "statusTimestampAfter",
-                format!("statusTimestampAfter must be a time such as 2026-05-01T10:00:00.000Z, not {found:?}"),
-            )
-        })?),
     };
     let list = List {
         context: optional_id(request.context_id, "contextId", limits)?.map(|id| ContextId(id.into())),
@@ -133,10 +170,19 @@ fn state_filter(name: &EnumName<'_>) -> Result<Option<State>, Fault> {
     })
 }
 
-pub(super) fn cancel(request: shapes::TaskRequest<'_>, limits: &Limits) -> Result<Decoded, Fault> {
+/// A cancel whose metadata stands in the request's JSON.
+pub(super) fn cancel_json(mut request: shapes::TaskRequest<'_>, limits: &Limits) -> Result<Decoded, Fault> {
+    let metadata = request.metadata.take().map(shape::Object::to_json);
+    cancel(request, metadata, limits)
+}
+
+pub(super) fn cancel(
+    request: shapes::TaskRequest<'_>,
+    metadata: Option<Json>,
+    limits: &Limits,
+) -> Result<Decoded, Fault> {
     let tenant = optional_id(request.tenant, "tenant", limits)?;
     let task = required_id(request.id, "id", limits)?;
-    let metadata = request.metadata.map(shape::Object::to_json);
     Ok(Decoded { call: Call::Cancel(Cancel { task, metadata }), tenant })
 }
 
@@ -227,6 +273,31 @@ pub(super) fn said_parts(
     parts: Vec<shapes::Part<'_>>,
     limits: &Limits,
 ) -> Result<AddressedMessage, Fault> {
+    let metadata = shape.metadata.map(shape::Object::to_json);
+    addressed_parts(id, shape, || each("parts", parts, part), metadata, limits)
+}
+
+/// A message whose parts and metadata have been read.
+pub(super) fn addressed(
+    mut shape: shapes::Message<'_>,
+    parts: Vec<Part>,
+    metadata: Option<Json>,
+    limits: &Limits,
+) -> Result<AddressedMessage, Fault> {
+    let id = required_id_text(shape.message_id.take(), "messageId", limits)?;
+    if parts.is_empty() {
+        return Err(no_parts());
+    }
+    addressed_parts(id, shape, || Ok(parts), metadata, limits)
+}
+
+fn addressed_parts(
+    id: Text<'_>,
+    shape: shapes::Message<'_>,
+    parts: impl FnOnce() -> Result<Vec<Part>, Fault>,
+    metadata: Option<Json>,
+    limits: &Limits,
+) -> Result<AddressedMessage, Fault> {
     let task = optional_id(shape.task_id, "taskId", limits)?;
     let context = optional_id_text(shape.context_id, "contextId", limits)?.map(|id| ContextId(Arc::from(&*id.0)));
     let Some(role) = shape.role else {
@@ -238,8 +309,8 @@ pub(super) fn said_parts(
     let message = Message {
         id: Arc::from(&*id.0),
         role,
-        parts: each("parts", parts, part)?,
-        metadata: shape.metadata.map(shape::Object::to_json),
+        parts: parts()?,
+        metadata,
         extensions: names(shape.extensions),
         references: references(shape.reference_task_ids, limits)?,
     };

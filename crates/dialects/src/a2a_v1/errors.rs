@@ -18,54 +18,55 @@ use model::{Fault, Kind};
 
 use crate::framing::json::{Encoded, Writer};
 use crate::framing::jsonrpc::{self, Id};
+use crate::protobuf::{DOMAIN, RpcCode};
 use crate::wire::ErrorLine;
-
-const DOMAIN: &str = "a2a-protocol.org";
 
 /// Everything the bindings say of one kind.
 struct Line {
     rpc: i32,
     http: u16,
-    grpc: &'static str,
+    grpc: RpcCode,
     reason: Option<&'static str>,
 }
 
-const fn entry(rpc: i32, http: u16, grpc: &'static str, reason: &'static str) -> Line {
+const fn entry(rpc: i32, http: u16, grpc: RpcCode, reason: &'static str) -> Line {
     Line { rpc, http, grpc, reason: Some(reason) }
 }
 
 /// The table. A new kind does not compile before it has a line here.
 const fn table(kind: Kind) -> Line {
     match kind {
-        Kind::Parse => entry(-32700, 400, "INVALID_ARGUMENT", "PARSE_ERROR"),
-        Kind::InvalidRequest => entry(-32600, 400, "INVALID_ARGUMENT", "INVALID_REQUEST"),
-        Kind::MethodNotFound => entry(-32601, 404, "NOT_FOUND", "METHOD_NOT_FOUND"),
-        Kind::VerbNotAllowed => entry(-32601, 405, "UNIMPLEMENTED", "METHOD_NOT_ALLOWED"),
-        Kind::InvalidParams => entry(-32602, 400, "INVALID_ARGUMENT", "INVALID_PARAMS"),
+        Kind::Parse => entry(-32700, 400, RpcCode::InvalidArgument, "PARSE_ERROR"),
+        Kind::InvalidRequest => entry(-32600, 400, RpcCode::InvalidArgument, "INVALID_REQUEST"),
+        Kind::MethodNotFound => entry(-32601, 404, RpcCode::NotFound, "METHOD_NOT_FOUND"),
+        Kind::VerbNotAllowed => entry(-32601, 405, RpcCode::Unimplemented, "METHOD_NOT_ALLOWED"),
+        Kind::InvalidParams => entry(-32602, 400, RpcCode::InvalidArgument, "INVALID_PARAMS"),
         // Not RESOURCE_EXHAUSTED, which clients try again.
-        Kind::TooLarge => entry(-32600, 413, "INVALID_ARGUMENT", "PAYLOAD_TOO_LARGE"),
+        Kind::TooLarge => entry(-32600, 413, RpcCode::InvalidArgument, "PAYLOAD_TOO_LARGE"),
         // Answered by a bare status on both bindings: a client that sends another media type does not read JSON.
-        Kind::MediaType => entry(-32600, 415, "INVALID_ARGUMENT", "UNSUPPORTED_MEDIA_TYPE"),
-        Kind::TaskNotFound => entry(-32001, 404, "NOT_FOUND", "TASK_NOT_FOUND"),
-        Kind::TaskNotCancelable => entry(-32002, 400, "FAILED_PRECONDITION", "TASK_NOT_CANCELABLE"),
-        Kind::PushNotSupported => entry(-32003, 400, "FAILED_PRECONDITION", "PUSH_NOTIFICATION_NOT_SUPPORTED"),
-        Kind::TaskSettled | Kind::Unsupported => entry(-32004, 400, "FAILED_PRECONDITION", "UNSUPPORTED_OPERATION"),
-        Kind::ContentType => entry(-32005, 400, "INVALID_ARGUMENT", "CONTENT_TYPE_NOT_SUPPORTED"),
-        Kind::InvalidAgentResponse => entry(-32006, 500, "INTERNAL", "INVALID_AGENT_RESPONSE"),
-        Kind::ExtendedCardNotConfigured => {
-            entry(-32007, 400, "FAILED_PRECONDITION", "EXTENDED_AGENT_CARD_NOT_CONFIGURED")
+        Kind::MediaType => entry(-32600, 415, RpcCode::InvalidArgument, "UNSUPPORTED_MEDIA_TYPE"),
+        Kind::TaskNotFound => entry(-32001, 404, RpcCode::NotFound, "TASK_NOT_FOUND"),
+        Kind::TaskNotCancelable => entry(-32002, 400, RpcCode::FailedPrecondition, "TASK_NOT_CANCELABLE"),
+        Kind::PushNotSupported => entry(-32003, 400, RpcCode::FailedPrecondition, "PUSH_NOTIFICATION_NOT_SUPPORTED"),
+        Kind::TaskSettled | Kind::Unsupported => {
+            entry(-32004, 400, RpcCode::FailedPrecondition, "UNSUPPORTED_OPERATION")
         }
-        Kind::ExtensionRequired => entry(-32008, 400, "FAILED_PRECONDITION", "EXTENSION_SUPPORT_REQUIRED"),
-        Kind::VersionNotSupported => entry(-32009, 400, "FAILED_PRECONDITION", "VERSION_NOT_SUPPORTED"),
-        Kind::Unauthenticated => entry(-32041, 401, "UNAUTHENTICATED", "UNAUTHENTICATED"),
-        Kind::Forbidden => entry(-32043, 403, "PERMISSION_DENIED", "PERMISSION_DENIED"),
-        Kind::RateLimited => entry(-32049, 429, "RESOURCE_EXHAUSTED", "RATE_LIMITED"),
+        Kind::ContentType => entry(-32005, 400, RpcCode::InvalidArgument, "CONTENT_TYPE_NOT_SUPPORTED"),
+        Kind::InvalidAgentResponse => entry(-32006, 500, RpcCode::Internal, "INVALID_AGENT_RESPONSE"),
+        Kind::ExtendedCardNotConfigured => {
+            entry(-32007, 400, RpcCode::FailedPrecondition, "EXTENDED_AGENT_CARD_NOT_CONFIGURED")
+        }
+        Kind::ExtensionRequired => entry(-32008, 400, RpcCode::FailedPrecondition, "EXTENSION_SUPPORT_REQUIRED"),
+        Kind::VersionNotSupported => entry(-32009, 400, RpcCode::FailedPrecondition, "VERSION_NOT_SUPPORTED"),
+        Kind::Unauthenticated => entry(-32041, 401, RpcCode::Unauthenticated, "UNAUTHENTICATED"),
+        Kind::Forbidden => entry(-32043, 403, RpcCode::PermissionDenied, "PERMISSION_DENIED"),
+        Kind::RateLimited => entry(-32049, 429, RpcCode::ResourceExhausted, "RATE_LIMITED"),
         // Not RESOURCE_EXHAUSTED, which clients try again.
-        Kind::InsufficientBalance => entry(-32042, 402, "FAILED_PRECONDITION", "INSUFFICIENT_BALANCE"),
-        Kind::BudgetExceeded => entry(-32042, 402, "FAILED_PRECONDITION", "BUDGET_EXCEEDED"),
-        Kind::KeyReused => entry(-32602, 400, "INVALID_ARGUMENT", "IDEMPOTENCY_KEY_REUSED"),
-        Kind::Unavailable => entry(-32053, 503, "UNAVAILABLE", "UNAVAILABLE"),
-        Kind::Internal => entry(-32603, 500, "INTERNAL", "INTERNAL_ERROR"),
+        Kind::InsufficientBalance => entry(-32042, 402, RpcCode::FailedPrecondition, "INSUFFICIENT_BALANCE"),
+        Kind::BudgetExceeded => entry(-32042, 402, RpcCode::FailedPrecondition, "BUDGET_EXCEEDED"),
+        Kind::KeyReused => entry(-32602, 400, RpcCode::InvalidArgument, "IDEMPOTENCY_KEY_REUSED"),
+        Kind::Unavailable => entry(-32053, 503, RpcCode::Unavailable, "UNAVAILABLE"),
+        Kind::Internal => entry(-32603, 500, RpcCode::Internal, "INTERNAL_ERROR"),
     }
 }
 
@@ -84,8 +85,15 @@ pub fn http_status(kind: Kind) -> u16 {
     table(kind).http
 }
 
+/// The name of the status of gRPC, which HTTP+JSON has in its body, too.
 pub fn grpc_status(kind: Kind) -> &'static str {
-    table(kind).grpc
+    table(kind).grpc.name()
+}
+
+/// The status that a call over gRPC ends with. There a method that does not exist is unimplemented, as every library of
+/// gRPC says; over HTTP+JSON it is not found.
+pub fn rpc_status(kind: Kind) -> RpcCode {
+    if kind == Kind::MethodNotFound { RpcCode::Unimplemented } else { table(kind).grpc }
 }
 
 /// The reason in `ErrorInfo`; `None` for what is answered by a bare status.
@@ -112,7 +120,7 @@ pub fn rest_error(fault: &Fault) -> (u16, Encoded) {
     w.begin_object();
     w.key("error").begin_object();
     w.key("code").u64(u64::from(line.http));
-    w.key("status").plain(line.grpc);
+    w.key("status").plain(line.grpc.name());
     w.key("message").string(&fault.message);
     details(w.key("details"), fault);
     w.end_object();

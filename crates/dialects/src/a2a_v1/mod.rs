@@ -1,6 +1,6 @@
-//! Protocol 1.0 (and 1.0.1), over JSON-RPC and HTTP+JSON.
+//! Protocol 1.0 (and 1.0.1), over JSON-RPC, HTTP+JSON and gRPC.
 //!
-//! Both bindings carry the same shapes: protobuf's JSON, read liberally and written strictly.
+//! The first two carry the same shapes: protobuf's JSON, read liberally and written strictly. [`grpc`] is the same over gRPC.
 //!
 //! * [`decode_rpc`] and [`rest`] make a [`model::Call`] of a request, by way of the shapes in `shapes.rs`.
 //! * [`encode`] writes tasks, messages and events; [`errors`] writes faults; [`card`] writes the agent's card.
@@ -11,6 +11,7 @@ pub mod card;
 pub mod decode;
 pub mod encode;
 pub mod errors;
+pub mod grpc;
 pub mod read;
 pub(crate) mod request;
 pub mod rest;
@@ -34,6 +35,7 @@ pub const VERSION: &str = "1.0";
 /// How fronts treat it.
 pub(crate) static FACTS: CodecFacts = CodecFacts {
     name: NAME,
+    extensions_header: "A2A-Extensions",
     shows_alias: false,
     threaded_id: false,
     session_history: false,
@@ -44,9 +46,5 @@ pub(crate) static FACTS: CodecFacts = CodecFacts {
     clears_push: false,
 };
 
-pub(crate) static JSON_FACTS: JsonFacts = JsonFacts {
-    extensions_header: "A2A-Extensions",
-    a2a_json: true,
-    error_event: Some("error"),
-    refuses_in_stream: false,
-};
+pub(crate) static JSON_FACTS: JsonFacts =
+    JsonFacts { a2a_json: true, error_event: Some("error"), refuses_in_stream: false };

@@ -14,32 +14,40 @@ use crate::wire::DisplayId;
 
 /// One of the two bindings.
 #[derive(Debug)]
-pub(crate) struct V1(PeerFacts);
-
-const fn facts(name: &'static str, binding: Binding) -> V1 {
-    V1(PeerFacts {
-        name,
-        generation: Generation::V1_0,
-        binding,
-        version: Some(super::VERSION),
-        extension_headers: &["A2A-Extensions"],
-        replies: true,
-        chooses_ids: false,
-    })
+pub(crate) struct V1 {
+    facts: PeerFacts,
+    binding: Binding,
 }
 
-pub(crate) static RPC: V1 = facts("1.0 over JSON-RPC", Binding::JsonRpc);
-pub(crate) static REST: V1 = facts("1.0 over HTTP+JSON", Binding::HttpJson);
+const fn form(name: &'static str, binding: Binding) -> V1 {
+    V1 {
+        facts: PeerFacts {
+            name,
+            generation: Generation::V1_0,
+            version: Some(super::VERSION),
+            extension_headers: &["A2A-Extensions"],
+            replies: true,
+            chooses_ids: false,
+        },
+        binding,
+    }
+}
+
+pub(crate) static RPC: V1 = form("1.0 over JSON-RPC", Binding::JsonRpc);
+pub(crate) static REST: V1 = form("1.0 over HTTP+JSON", Binding::HttpJson);
 
 impl Peer for V1 {
     fn facts(&self) -> &'static PeerFacts {
-        match self.0.binding {
-            Binding::JsonRpc => &RPC.0,
-            Binding::HttpJson => &REST.0,
+        match self.binding {
+            Binding::JsonRpc => &RPC.facts,
+            Binding::HttpJson => &REST.facts,
         }
     }
+    fn binding(&self) -> Binding {
+        self.binding
+    }
     fn ask(&self, call: &Call, asking: &RequestOptions<'_>) -> Result<PeerRequest, Fault> {
-        match self.0.binding {
+        match self.binding {
             Binding::JsonRpc => self.rpc(call, asking),
             Binding::HttpJson => self.rest(call, asking),
         }
@@ -64,7 +72,7 @@ impl Peer for V1 {
 impl V1 {
     fn rpc(&self, call: &Call, asking: &RequestOptions<'_>) -> Result<PeerRequest, Fault> {
         let rpc = |method: &str, params: &dyn Fn(&mut Writer)| {
-            peer::rpc(&self.0, call.into(), method, asking, |w| {
+            peer::rpc(&self.facts, call.into(), method, asking, |w| {
                 w.begin_object();
                 w.optional("tenant", asking.tenant);
                 params(w);
@@ -88,7 +96,7 @@ impl V1 {
             Call::Subscribe(subscribe) => rpc("SubscribeToTask", &|w| w.key("id").string(&subscribe.task)),
             // The config is the request, tenant and all.
             Call::Push(PushCall::Create(config)) => {
-                peer::rpc(&self.0, call.into(), "CreateTaskPushNotificationConfig", asking, |w| {
+                peer::rpc(&self.facts, call.into(), "CreateTaskPushNotificationConfig", asking, |w| {
                     encode::push_config(w, config, asking.tenant);
                 })
             }
@@ -115,7 +123,7 @@ impl V1 {
 
     fn rest(&self, call: &Call, asking: &RequestOptions<'_>) -> Result<PeerRequest, Fault> {
         let tenant = asking.tenant.map(|tenant| format!("/{}", escaped(tenant))).unwrap_or_default();
-        let ask = |verb, path: String| peer::rest(&self.0, call.into(), verb, format!("{tenant}{path}"), asking);
+        let ask = |verb, path: String| peer::rest(&self.facts, call.into(), verb, format!("{tenant}{path}"), asking);
         let configs = |task: &str| format!("/tasks/{}/pushNotificationConfigs", escaped(task));
         let number = |n: &Option<u32>| n.map(|n| n.to_string());
         Ok(match call {

@@ -174,7 +174,7 @@ impl RestRoute {
                 let mut request = task_request(body)?;
                 request.id = Some(Text(id.into()));
                 settle_tenant(path_tenant, &mut request.tenant)?;
-                decode::cancel(request, limits)
+                decode::cancel_json(request, limits)
             }
             RestOperation::Subscribe { id } => {
                 let parameters = Parameters::read(query.as_deref(), PARAMETERS)?;

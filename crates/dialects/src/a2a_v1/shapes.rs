@@ -198,7 +198,7 @@ pub fn state_name(state: State) -> &'static str {
     }
 }
 
-fn state_number(state: State) -> i64 {
+pub(super) fn state_number(state: State) -> i64 {
     match state {
         State::Submitted => 1,
         State::Working => 2,
@@ -208,6 +208,13 @@ fn state_number(state: State) -> i64 {
         State::InputRequired => 6,
         State::Rejected => 7,
         State::AuthRequired => 8,
+    }
+}
+
+pub(super) fn role_number(role: Role) -> i64 {
+    match role {
+        Role::User => 1,
+        Role::Agent => 2,
     }
 }
 

@@ -60,7 +60,7 @@ impl JsonWire for V1Wire {
         true
     }
     fn stream_task(&self, task: &Task, view: &TaskView, shown: Option<&str>, _closing: bool) -> Vec<Encoded> {
-        let mut w = Writer::with_capacity(1_024);
+        let mut w = Writer::with_capacity(task.weight() + 1_024);
         encode::send_task_as(&mut w, task, view, shown);
         vec![w.finish()]
     }

@@ -46,10 +46,20 @@ impl<'l> PreV1Decoder<'l> {
         let Some(message) = request.message else {
             return Err(Fault::params("message", "message is missing"));
         };
-        let PreV1Message { message, task, context } = self.said(message).map_err(|fault| under("message", fault))?;
-        let mut send =
-            Send { task, context, metadata: request.metadata.map(shape::Object::to_json), ..Send::new(message) };
-        if let Some(configuration) = request.configuration {
+        let message = self.said(message).map_err(|fault| under("message", fault))?;
+        self.send_of(message, request.configuration, request.metadata.map(shape::Object::to_json))
+    }
+
+    /// A send of a message that has been read.
+    pub(crate) fn send_of(
+        &self,
+        message: PreV1Message,
+        configuration: Option<shapes::Configuration<'_>>,
+        metadata: Option<Json>,
+    ) -> Result<Send, Fault> {
+        let PreV1Message { message, task, context } = message;
+        let mut send = Send { task, context, metadata, ..Send::new(message) };
+        if let Some(configuration) = configuration {
             self.configure(&mut send, configuration).map_err(|fault| under("configuration", fault))?;
         }
         Ok(send)
@@ -99,7 +109,30 @@ impl<'l> PreV1Decoder<'l> {
         Ok(said)
     }
 
-    fn said_parts(&self, shape: shapes::Message<'_>, parts: Vec<shapes::Part<'_>>) -> Result<PreV1Message, Fault> {
+    fn said_parts(&self, mut shape: shapes::Message<'_>, parts: Vec<shapes::Part<'_>>) -> Result<PreV1Message, Fault> {
+        let metadata = shape.metadata.take().map(shape::Object::to_json);
+        self.addressed_parts(shape, || each("parts", parts, |part| self.part(part)), metadata)
+    }
+
+    /// A message whose parts and metadata have been read.
+    pub(crate) fn addressed(
+        &self,
+        shape: shapes::Message<'_>,
+        parts: Vec<Part>,
+        metadata: Option<Json>,
+    ) -> Result<PreV1Message, Fault> {
+        if parts.is_empty() {
+            return Err(fields::no_parts());
+        }
+        self.addressed_parts(shape, || Ok(parts), metadata)
+    }
+
+    fn addressed_parts(
+        &self,
+        shape: shapes::Message<'_>,
+        parts: impl FnOnce() -> Result<Vec<Part>, Fault>,
+        metadata: Option<Json>,
+    ) -> Result<PreV1Message, Fault> {
         let limits = self.limits;
         let (id, task, context) = if self.form.has_ids() {
             let id = required_id_text(shape.message_id, "messageId", limits)?;
@@ -118,11 +151,11 @@ impl<'l> PreV1Decoder<'l> {
             let [user, agent] = known;
             return Err(Fault::params("role", format!("role must be {user} or {agent}, not {role}")));
         };
-        let taken = marks::take(shape.metadata.map(shape::Object::to_json));
+        let taken = marks::take(metadata);
         let mut message = Message {
             id,
             role,
-            parts: each("parts", parts, |part| self.part(part))?,
+            parts: parts()?,
             metadata: taken.metadata,
             extensions: fields::names(shape.extensions),
             references: references(shape.reference_task_ids, limits)?,
@@ -199,15 +232,19 @@ impl<'l> PreV1Decoder<'l> {
 
     /// Bytes as the member holds them, and once more where a Python SDK has encoded them twice.
     fn file_bytes(&self, text: &Text<'_>, media_type: Option<&str>) -> Result<Bytes, Fault> {
-        let once = base64(text.0.as_bytes(), "file.bytes")?;
+        Ok(self.once_or_twice(base64(text.0.as_bytes(), "file.bytes")?, media_type))
+    }
+
+    /// Bytes, decoded once more where a Python SDK has put base64 into them.
+    pub(crate) fn once_or_twice(&self, once: Bytes, media_type: Option<&str>) -> Bytes {
         if self.form.is_proto()
             && !once.is_empty()
             && (self.python || media_type.is_some_and(is_binary))
             && let Ok(twice) = STANDARD.decode(&once)
         {
-            return Ok(twice.into());
+            return twice.into();
         }
-        Ok(once)
+        once
     }
 }
 

@@ -97,7 +97,9 @@ pub(crate) fn stream_task(
         w.finish()
     };
     if !form.has_type() {
-        return vec![encoded(&|w| sent_task(w, form, task, view, shown))];
+        let mut w = Writer::with_capacity(task.weight() + 1_024);
+        sent_task(&mut w, form, task, view, shown);
+        return vec![w.finish()];
     }
     let head = Head::of(task, shown);
     let first = encoded(&|w| {

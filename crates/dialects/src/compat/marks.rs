@@ -43,15 +43,31 @@ impl<'a> Marks<'a> {
             || !self.extensions.is_empty()
     }
 
+    /// Nothing is marked.
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.wrapped && !self.has_compat()
+    }
+
+    /// The sender's own metadata with the marks.
+    pub(crate) fn with(&self, own: Option<&Json>) -> Option<Json> {
+        let mut w = Writer::with_capacity(256);
+        self.object(&mut w, own);
+        Json::parse(std::str::from_utf8(w.finish().as_bytes()?).ok()?)
+    }
+
     /// Writes the member `metadata`: the sender's own, then the marks. Nothing if there is neither.
     pub(crate) fn write(&self, w: &mut Writer, own: Option<&Json>) {
-        if !self.wrapped && !self.has_compat() {
+        if self.is_empty() {
             if let Some(own) = own {
                 w.key("metadata").json(own);
             }
             return;
         }
-        w.key("metadata").begin_object();
+        self.object(w.key("metadata"), own);
+    }
+
+    fn object(&self, w: &mut Writer, own: Option<&Json>) {
+        w.begin_object();
         if let Some(own) = own {
             match reserved(own) {
                 false => w.members(own),
@@ -133,8 +149,11 @@ pub(crate) fn take(metadata: Option<Json>) -> MetadataMarks {
 
 /// Data as it was before it was wrapped; `None` if it is not wrapped.
 pub(crate) fn unwrap(data: &RawValue) -> Option<Json> {
-    let json = Json::from(data);
-    let (_, value) = members(&json)?.into_iter().find(|(key, _)| key == "value")?;
+    unwrap_json(&Json::from(data))
+}
+
+pub(crate) fn unwrap_json(json: &Json) -> Option<Json> {
+    let (_, value) = members(json)?.into_iter().find(|(key, _)| key == "value")?;
     Some(Json::from(value))
 }
 

@@ -97,6 +97,11 @@ pub(crate) fn too_long(field: impl Into<String>, limits: &Limits) -> Fault {
     Fault::params(field, message)
 }
 
+/// The fault for a list with more entries than its limit.
+pub(crate) fn too_many(name: &'static str, limit: usize) -> Fault {
+    Fault::params(name, format!("{name} has more than {limit} entries, which is the limit here"))
+}
+
 /// Ids of other tasks that a message names.
 pub(crate) fn references<const MAX: usize>(
     list: Option<BoundedList<Text<'_>, MAX>>,
@@ -122,6 +127,10 @@ pub(crate) fn each<S, N>(
     Ok(nouns)
 }
 
+pub(crate) fn no_parts() -> Fault {
+    Fault::params("parts", "parts is missing or empty: a message has at least one part")
+}
+
 /// The parts of a message: at least one, no more than the limit.
 pub(crate) fn some_parts<S, const MAX: usize>(
     list: Option<BoundedList<S, MAX>>,
@@ -129,7 +138,7 @@ pub(crate) fn some_parts<S, const MAX: usize>(
 ) -> Result<Vec<S>, Fault> {
     let list = list.unwrap_or_default().0;
     if list.is_empty() {
-        return Err(Fault::params("parts", "parts is missing or empty: a message has at least one part"));
+        return Err(no_parts());
     }
     if list.len() > limits.parts {
         let message = format!("parts has {} entries; the limit here is {}", list.len(), limits.parts);

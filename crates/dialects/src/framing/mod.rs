@@ -13,3 +13,5 @@ pub mod scan;
 pub(crate) mod shape;
 pub mod sse;
 mod stamp;
+
+pub use shape::shortened;

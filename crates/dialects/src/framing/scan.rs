@@ -27,23 +27,46 @@ pub fn scan(bytes: &[u8], max_depth: usize) -> Result<&str, Fault> {
 /// Whether an escape such as `\ud800` stands without its other half. Readers differ on it, and strict ones would refuse
 /// an answer that repeats it: so it is refused here, also inside JSON that is otherwise passed on untouched.
 fn has_half_character(bytes: &[u8]) -> bool {
+    half_characters(bytes).next().is_some()
+}
+
+/// JSON whose escapes of half a character are text: `\ud800` becomes `\\ud800`. Agents may send what callers may not.
+pub(crate) fn keep_halves(text: &str) -> String {
+    let mut kept = String::with_capacity(text.len() + 8);
+    let mut from = 0;
+    for at in half_characters(text.as_bytes()) {
+        kept.push_str(text.get(from..at).unwrap_or_default());
+        kept.push('\\');
+        from = at;
+    }
+    kept.push_str(text.get(from..).unwrap_or_default());
+    kept
+}
+
+/// The places of escapes that are half of a character.
+fn half_characters(bytes: &[u8]) -> impl Iterator<Item = usize> {
     let unit = |at: usize| -> Option<u16> {
         let escape = bytes.get(at..at + 6).filter(|e| e.starts_with(b"\\u"))?;
         u16::from_str_radix(std::str::from_utf8(&escape[2..]).ok()?, 16).ok()
     };
     let mut at = 0;
-    while let Some(found) = bytes.get(at..).and_then(|rest| memchr::memchr(b'\\', rest)) {
-        at += found;
-        at += match unit(at) {
-            Some(0xd800..=0xdbff) => match unit(at + 6) {
-                Some(0xdc00..=0xdfff) => 12,
-                Some(_) | None => return true,
-            },
-            Some(0xdc00..=0xdfff) => return true,
-            Some(_) | None => 2,
-        };
-    }
-    false
+    std::iter::from_fn(move || {
+        loop {
+            let found = at + memchr::memchr(b'\\', bytes.get(at..)?)?;
+            let (length, is_half) = match unit(found) {
+                Some(0xd800..=0xdbff) => match unit(found + 6) {
+                    Some(0xdc00..=0xdfff) => (12, false),
+                    Some(_) | None => (6, true),
+                },
+                Some(0xdc00..=0xdfff) => (6, true),
+                Some(_) | None => (2, false),
+            };
+            at = found + length;
+            if is_half {
+                return Some(found);
+            }
+        }
+    })
 }
 
 /// The members of an object by name and value, both as they are written; nothing is made of them. The text must be JSON,
@@ -66,7 +89,7 @@ pub fn members(object: &str) -> impl Iterator<Item = (&str, &str)> {
 }
 
 /// The place of the comma or brace after the value that begins at `at`.
-fn after_value(bytes: &[u8], mut at: usize) -> usize {
+pub(crate) fn after_value(bytes: &[u8], mut at: usize) -> usize {
     let mut depth = 0usize;
     while let Some(&byte) = bytes.get(at) {
         match byte {
@@ -119,6 +142,18 @@ mod tests {
         }
         for good in [r#""\ud83d\ude00""#, r#""\\ud800""#, r#""\u00e9\n""#, r#""\"#, r#""\u12"#] {
             assert!(scan(good.as_bytes(), 8).is_ok(), "{good}");
+        }
+    }
+
+    #[test]
+    fn halves_of_characters_are_kept_as_text() {
+        for (text, kept) in [
+            (r#""a\ud800b\uDFFF""#, r#""a\\ud800b\\uDFFF""#),
+            (r#""\ud800\ud83d\ude00\\ud800""#, r#""\\ud800\ud83d\ude00\\ud800""#),
+            (r#""\ud83dé\""#, r#""\\ud83dé\""#),
+            ("plain", "plain"),
+        ] {
+            assert_eq!(keep_halves(text), kept);
         }
     }
 

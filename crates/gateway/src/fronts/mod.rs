@@ -375,7 +375,7 @@ impl CallContext<'_> {
         let Some(profile) = self.server.engine.profile(&self.mounted.agent) else { return };
         let known = profile.extensions.iter().filter(|e| asked.contains(&e.uri)).map(|e| e.uri.as_str());
         let active = known.collect::<Vec<_>>().join(", ");
-        let name = HeaderName::from_bytes(self.wire.json_facts().extensions_header.as_bytes());
+        let name = HeaderName::from_bytes(self.wire.facts().extensions_header.as_bytes());
         if let (false, Ok(name), Ok(active)) = (active.is_empty(), name, HeaderValue::from_str(&active)) {
             response.headers_mut().insert(name, active);
         }

@@ -173,7 +173,7 @@ impl WebhookSender for HttpWebhookSender {
 impl SenderState {
     /// The wire of this name.
     fn codec(&self, name: &str) -> Option<&'static dyn JsonWire> {
-        dialects::wire(name).or_else(|| self.product_wires.iter().copied().find(|wire| wire.name() == name))
+        dialects::webhook_wire(name).or_else(|| self.product_wires.iter().copied().find(|wire| wire.name() == name))
     }
 
     /// The error is a delivery that cannot be sent at all.

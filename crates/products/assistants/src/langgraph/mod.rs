@@ -67,6 +67,7 @@ pub struct AssistantRequest {
 
 const FACTS: CodecFacts = CodecFacts {
     name: NAME,
+    extensions_header: "X-A2A-Extensions",
     shows_alias: false,
     threaded_id: true,
     telling: WebhookDetail::States,

@@ -88,6 +88,7 @@ fn shown_text(id: &str) -> String {
 
 static FACTS: CodecFacts = CodecFacts {
     name: NAME,
+    extensions_header: "A2A-Extensions",
     shows_alias: false,
     threaded_id: false,
     session_history: false,
@@ -98,8 +99,7 @@ static FACTS: CodecFacts = CodecFacts {
     clears_push: true,
 };
 
-static JSON_FACTS: JsonFacts =
-    JsonFacts { extensions_header: "A2A-Extensions", a2a_json: true, error_event: None, refuses_in_stream: false };
+static JSON_FACTS: JsonFacts = JsonFacts { a2a_json: true, error_event: None, refuses_in_stream: false };
 
 /// The codec of Aly's wire.
 #[derive(Debug)]
