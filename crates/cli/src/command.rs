@@ -91,7 +91,7 @@ pub(crate) struct Serve {
     /// The address to listen on: 127.0.0.1:8080, 8080, :8080, localhost:8080; 0.0.0.0:8080 for other machines [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDRESS", value_parser = crate::listen::parse)]
     pub(crate) listen: Option<SocketAddr>,
-    /// An agent: NAME=URL for one that speaks A2A, NAME='command:PROGRAM ARGUMENTS' for a program; may be repeated
+    /// An agent: NAME=URL for one that speaks A2A (over gRPC grpc://host:port), NAME='command:PROGRAM ARGUMENTS' for a program; may be repeated
     #[arg(long = "agent", value_name = "NAME=WHAT")]
     pub(crate) agents: Vec<String>,
     /// The agent at the root [default: the first]

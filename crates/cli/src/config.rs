@@ -57,6 +57,8 @@ pub(crate) struct Config {
     /// Graphs of agents that are agents themselves, by name. Default none.
     #[cfg(feature = "systems")]
     pub(crate) systems: systems::Systems,
+    /// gRPC: its place on cards, and an address of its own.
+    pub(crate) grpc: crate::grpc_config::Grpc,
     /// The form of agent cards. Default `hybrid`.
     pub(crate) card: Option<Card>,
     /// Refuse requests that do not say `A2A-Version`. Default false.

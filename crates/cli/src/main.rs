@@ -10,6 +10,7 @@ mod demo_show;
 mod files_config;
 #[cfg(feature = "systems")]
 mod graph;
+mod grpc_config;
 mod guard;
 mod guardian;
 mod listen;

@@ -160,10 +160,17 @@ impl Plan {
         self.roster.is_demo && self.file.is_none() && self.listen.ip().is_loopback()
     }
 
+    /// An address to listen on that other machines reach, with its name in the config.
+    fn exposed(&self) -> Option<(&'static str, SocketAddr)> {
+        let listens = [("listen", Some(self.listen)), ("grpc.listen", self.config.grpc.listen)];
+        let listens = listens.into_iter().filter_map(|(name, address)| Some((name, address?)));
+        listens.into_iter().find(|(_, address)| !address.ip().is_loopback())
+    }
+
     /// Whether callers need a key or token: as the config or a flag says, by default on addresses that other
     /// machines reach.
     pub(crate) fn needs_key(&self) -> bool {
-        self.config.auth.required.unwrap_or(!self.listen.ip().is_loopback())
+        self.config.auth.required.unwrap_or(self.exposed().is_some())
     }
 
     /// Whether to create a key for the first caller: keys are required by default only, and the config has none.
@@ -174,10 +181,11 @@ impl Plan {
 
     /// Without keys every caller that reaches the port has access: that is allowed on loopback only.
     pub(crate) fn refuse_open_door(&self) -> anyhow::Result<()> {
-        if !self.listen.ip().is_loopback() && !self.needs_key() {
+        if let Some((name, address)) = self.exposed()
+            && !self.needs_key()
+        {
             bail!(
-                "listen: {} can be reached from other machines, and no key is required: leave auth.required and --auth out or say true, or listen on 127.0.0.1",
-                self.listen
+                "{name}: {address} can be reached from other machines, and no key is required: leave auth.required and --auth out or say true, or listen on 127.0.0.1"
             );
         }
         Ok(())
@@ -215,6 +223,7 @@ impl Plan {
             tls: config.tls.as_ref().map(guard::Tls::settings),
             cors_origins: config.cors.origins.clone(),
             cors_loopback: config.cors.loopback.unwrap_or(self.file.is_none()),
+            grpc_card: config.grpc.card(),
             card: match config.card {
                 Some(Card::Clean) => CardForm::Clean,
                 Some(Card::Hybrid) | None => CardForm::Hybrid,
@@ -356,6 +365,7 @@ fn check_ranges(config: &Config) -> anyhow::Result<()> {
             wrong.put("auth.keys: a key needs a name and a tenant".to_owned());
         }
     }
+    wrong.take(config.grpc.check());
     wrong.take(config.push.check());
     if let Some(store) = &config.store {
         wrong.take(store.check());

@@ -40,6 +40,7 @@ type Read = fn(&Plan) -> String;
 const FIXED: &[(&str, Read)] = &[
     ("listen", |plan| plan.listen.to_string()),
     ("data", |plan| plan.data.display().to_string()),
+    ("grpc.listen", |plan| format!("{:?}", plan.config.grpc.listen)),
     ("store", |plan| format!("{:?}", plan.config.store)),
     ("workers", |plan| format!("{:?}", plan.config.workers)),
     ("durability", |plan| format!("{:?}", plan.config.durability)),

@@ -132,6 +132,13 @@ async fn serve(mut plan: Plan, told: StartContext<'_>) -> anyhow::Result<()> {
     let listener = accept::bind(plan.listen, settings.backlog).with_context(|| {
         format!("cannot listen on {}; is another server there? choose one with --listen", plan.listen)
     })?;
+    let second = plan.config.grpc.listen.map(|address| {
+        let bound = accept::bind(address, settings.backlog);
+        bound.with_context(|| {
+            format!("cannot listen on {address}; is another server there? see grpc.listen in the config")
+        })
+    });
+    let second = second.transpose()?;
     let address = listener.local_addr()?;
     let seal = plan.config.push.seal(&*store, &plan.data).await?;
     let post = plan.config.push.post(address, plan.is_behind_proxy())?;
@@ -212,6 +219,10 @@ async fn serve(mut plan: Plan, told: StartContext<'_>) -> anyhow::Result<()> {
         base_url: base_url.to_owned(),
     };
     tokio::spawn(reloader.run(accept.shutdown.clone()));
+    if let Some(listener) = second {
+        let accept = accept.clone();
+        tokio::spawn(async move { accept.run(listener).await });
+    }
     let accepting = tokio::spawn({
         let accept = accept.clone();
         async move { accept.run(listener).await }

@@ -6,14 +6,16 @@
 //! [`crate::connections`] bounds the number of connections.
 
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use hyper::server::conn::{http1, http2};
-use hyper::service::service_fn;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
@@ -34,6 +36,8 @@ const BUFFER: usize = 64 << 10;
 const STREAM_WINDOW: u32 = 128 << 10;
 const CONNECTION_WINDOW: u32 = 512 << 10;
 const STREAMS: u32 = 256;
+/// Silence before the first probe of TCP, and between probes.
+const KEEPALIVE: Duration = Duration::from_secs(60);
 
 const HTTP2_PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
@@ -120,6 +124,8 @@ async fn serve(
     let _ = stream.set_nodelay(true);
     let socket = socket2::SockRef::from(&stream);
     let _ = socket.set_tcp_user_timeout(Some(Duration::from_millis(u64::from(timeouts.write_ms))));
+    // Notices a client that has vanished while a stream without heartbeats is silent.
+    let _ = socket.set_tcp_keepalive(&socket2::TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE));
     let header = Duration::from_millis(timeouts.header_ms);
     let Some(tls) = &tls else {
         let first = tokio::select! {
@@ -199,10 +205,33 @@ async fn converse(
             .initial_connection_window_size(CONNECTION_WINDOW)
             .max_send_buf_size(BUFFER)
             .keep_alive_interval(header);
+        let unanswered = Arc::new(AtomicUsize::new(0));
+        let counted = unanswered.clone();
+        // Boxed, because hyper moves the future several times.
+        let handle = service_fn(move |request| {
+            let (answered, unanswered) = (handle.call(request), Unanswered::one(counted.clone()));
+            Box::pin(async move {
+                let response = answered.await;
+                drop(unanswered);
+                response
+            })
+        });
         let connection = builder.serve_connection(TokioIo::new(stream), handle);
         tokio::pin!(connection);
+        // While requests wait for their answers, the connection's turn comes after the tasks that can run now: the answers
+        // that one commit makes possible are then written by one system call, instead of one call for each.
+        let mut has_yielded = false;
+        let served = poll_fn(|cx| {
+            if unanswered.load(Ordering::Relaxed) > 0 && !has_yielded {
+                has_yielded = true;
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            has_yielded = false;
+            connection.as_mut().poll(cx)
+        });
         let ended = tokio::select! {
-            ended = connection.as_mut() => ended,
+            ended = served => ended,
             () = shutdown.cancelled() => { connection.as_mut().graceful_shutdown(); connection.await }
         };
         note(ended, peer);
@@ -216,6 +245,22 @@ async fn converse(
             () = shutdown.cancelled() => { connection.as_mut().graceful_shutdown(); connection.await }
         };
         note(ended, peer);
+    }
+}
+
+/// Counts a request of a connection until it is answered.
+struct Unanswered(Arc<AtomicUsize>);
+
+impl Unanswered {
+    fn one(of: Arc<AtomicUsize>) -> Unanswered {
+        of.fetch_add(1, Ordering::Relaxed);
+        Unanswered(of)
+    }
+}
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -4,8 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use dialects::card::{self, CardAuth, CardFacts};
-use dialects::wire::JsonWire;
+use dialects::card::{self, CardAuth, CardFacts, Interface, InterfaceBinding};
 use http::header::{
     CACHE_CONTROL, CONTENT_TYPE, ETAG, HOST, HeaderName, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED, VARY,
 };
@@ -15,6 +14,7 @@ use model::ports::agent::Profile;
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
+use crate::fronts::AnswerWire;
 use crate::mounts::MountedAgent;
 use crate::policy::Policy;
 use crate::settings::{AuthMode, CardForm};
@@ -155,10 +155,16 @@ impl GatewayVersion {
         mounted: &MountedAgent,
         caller: &Caller,
         head: &request::Parts,
-        wire: &'static dyn JsonWire,
+        wire: AnswerWire,
     ) -> Bytes {
         let base = self.cards.base_url(&self.settings, head);
         self.card_bytes(mounted, Some(caller), &base, |facts| wire.card(facts))
+    }
+
+    /// The public card in a dialect that asks for it by a call.
+    pub(crate) fn plain_card(&self, mounted: &MountedAgent, head: &request::Parts, wire: AnswerWire) -> Bytes {
+        let base = self.cards.base_url(&self.settings, head);
+        self.card_bytes(mounted, None, &base, |facts| wire.card(facts))
     }
 
     /// Whether there is an extended card: only where callers can authenticate.
@@ -203,6 +209,23 @@ impl GatewayVersion {
         })
     }
 
+    /// The interface of gRPC, where cards list it. An agent that is not the default one is named by the tenant.
+    fn grpc_interface(&self, mounted: &MountedAgent, base: &str) -> Option<Interface> {
+        let card = self.settings.grpc_card.as_ref()?;
+        let url = match &card.public {
+            Some(public) => public.clone(),
+            None => {
+                let (scheme, host) = base.split_once("://")?;
+                let host = host.split('/').next().unwrap_or_default();
+                let has_port = host.parse::<http::uri::Authority>().is_ok_and(|host| host.port_u16().is_some());
+                let port = if scheme == "https" { 443 } else { 80 };
+                if has_port { host.to_owned() } else { format!("{host}:{port}") }
+            }
+        };
+        let tenant = (mounted.agent != *self.mounts.default_agent()).then(|| format!("a2a/{}", mounted.agent));
+        Some(Interface { tenant, ..Interface::new(url, InterfaceBinding::Grpc) })
+    }
+
     fn card_bytes(
         &self,
         mounted: &MountedAgent,
@@ -228,6 +251,7 @@ impl GatewayVersion {
             Some(_) | None => &*profile,
         };
         let mut facts = CardFacts::new(profile, &url);
+        facts.interfaces.extend(self.grpc_interface(mounted, base));
         facts.auth = self.auth(mounted);
         facts.extended = self.has_extended_card(mounted);
         facts.push = self.offers_push(profile);

@@ -82,6 +82,8 @@ pub struct GatewayVersion {
     pub answers: Arc<MemoryBudget>,
     /// Worker queues of agents that are no longer served.
     pub(crate) leaving: fronts::worker::RetiredWorkers,
+    /// State of the gRPC services for tools; every version of the server shares it.
+    pub(crate) tools: Arc<fronts::grpc::ToolServices>,
 }
 
 impl GatewayVersion {
@@ -110,6 +112,7 @@ impl GatewayVersion {
             settings,
             log,
             leaving: fronts::worker::RetiredWorkers::default(),
+            tools: Arc::default(),
         }))
     }
 
@@ -139,6 +142,7 @@ impl GatewayVersion {
             settings,
             log: self.log.clone(),
             leaving: self.leaving.clone(),
+            tools: self.tools.clone(),
         })
     }
 

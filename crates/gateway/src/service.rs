@@ -109,6 +109,9 @@ async fn dispatch(
     coverage: Coverage,
     log: &mut RequestLog,
 ) -> Response {
+    if let Some(transport) = fronts::grpc::GrpcTransport::of(head) {
+        return Box::pin(fronts::grpc::answer(server, head, body, transport, coverage, log)).await;
+    }
     let path = head.uri.path();
     let get = head.method == Method::GET || head.method == Method::HEAD;
     let target = server.mounts.resolve(path, head.method == Method::POST);
@@ -192,6 +195,9 @@ async fn dispatch(
         RouteTarget::Workers(agent, below) => {
             Box::pin(fronts::worker::answer(server, agent, below, head, body, log)).await
         }
+        RouteTarget::Unknown if fronts::grpc::is_service(path) => {
+            text(StatusCode::UNSUPPORTED_MEDIA_TYPE, "this is a method of gRPC: send content-type: application/grpc\n")
+        }
         RouteTarget::Unknown => fronts::rest::unknown_address(server, path, head, log),
     }
 }
@@ -208,12 +214,17 @@ async fn panicked(
     tracing::error!(request_id, path = head.uri.path(), "a request was answered with 500: its handling panicked");
     let fault = Fault::new(Kind::Internal, message.clone());
     let said = AssertUnwindSafe(async {
+        if let Some(response) = fronts::grpc::refused(head, &fault, log) {
+            return response;
+        }
         let target = server.mounts.resolve(head.uri.path(), head.method == Method::POST);
         turn_away(server, target, head, fault, log).await
     });
     let said = said.catch_unwind().await;
     let mut response = said.unwrap_or_else(|_| text(StatusCode::INTERNAL_SERVER_ERROR, format!("{message}\n")));
-    *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+    if !response.headers().contains_key("grpc-status") {
+        *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+    }
     log.fault.get_or_insert(message);
     response
 }

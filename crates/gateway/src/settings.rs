@@ -47,6 +47,8 @@ pub struct Settings {
     /// Also allows loopback origins.
     pub cors_loopback: bool,
     pub card: CardForm,
+    /// Lists the interface of gRPC on cards.
+    pub grpc_card: Option<GrpcCard>,
     /// Refuses requests of 1.0 without `A2A-Version`.
     pub strict_version: bool,
     /// Memory for encoded settled tasks; 0 turns the cache off.
@@ -156,6 +158,7 @@ impl Settings {
             cors_origins: Vec::new(),
             cors_loopback: false,
             card: CardForm::Hybrid,
+            grpc_card: None,
             strict_version: false,
             cache_bytes: 1 << 20,
             timeouts: ConnectionTimeouts::default(),
@@ -211,6 +214,13 @@ pub enum AuthMode {
 pub struct TlsFiles {
     pub cert: PathBuf,
     pub key: PathBuf,
+}
+
+/// The interface of gRPC on cards.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GrpcCard {
+    /// `host:port`; without it, that of the request.
+    pub public: Option<String>,
 }
 
 /// Form of public cards.

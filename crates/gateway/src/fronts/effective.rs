@@ -1,4 +1,5 @@
-//! The call that a request makes after its headers are applied: the only place that reads `Last-Event-ID`.
+//! The call that a request makes after its headers are applied. Only this conversion acts on `Last-Event-ID`; over gRPC the
+//! header may count messages, and `grpc::feed` puts the event's own id there first.
 //!
 //! A streaming send with `Last-Event-ID` sends nothing: it reads the log of a task from an event on. It is therefore a
 //! subscription to that task, and [`EffectiveCall`] makes it one before anything is checked. Credentials, policy,
@@ -55,6 +56,11 @@ impl EffectiveCall {
             | Call::ExtendedCard) => (call, StreamStart::Now),
         };
         Ok(EffectiveCall { call, tenant, start })
+    }
+
+    /// A call that no header changes, in the tenant that the request names.
+    pub(super) fn plain_in(call: Call, tenant: Option<String>) -> EffectiveCall {
+        EffectiveCall { tenant, ..EffectiveCall::plain(call) }
     }
 
     /// A call that no header changes, because it neither sends nor streams.

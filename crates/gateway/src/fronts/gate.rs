@@ -23,6 +23,8 @@ pub enum Gate<'a> {
     Open,
     /// An agent's address; at some of them products have callers of their own.
     Agent(&'a MountedAgent),
+    /// The default agent's address, where the message itself may name another agent: any agent that admits the caller.
+    AnyAgent(&'a MountedAgent),
     Product(&'a (dyn ProductEndpoint + 'a)),
 }
 
@@ -56,6 +58,18 @@ impl<'a> Gate<'a> {
                         }
                     }
                     Err(fault)
+                }
+                admitted => admitted,
+            },
+            Gate::AnyAgent(mounted) => match at_mount(server, mounted, head).await {
+                Err(fault) => {
+                    let is_anonymous = server.callers.identify(&head.headers).await.is_ok();
+                    let is_open = |other: &MountedAgent| {
+                        let admits_anyone = || !server.requires(other) || server.opens(&other.agent);
+                        other.door == AuthMode::None || (is_anonymous && admits_anyone())
+                    };
+                    let mut agents = server.mounts.agents().iter().filter_map(|name| server.mounts.agent(name));
+                    if agents.any(is_open) { Ok(()) } else { Err(fault) }
                 }
                 admitted => admitted,
             },

@@ -11,6 +11,7 @@ use dialects::framing::scan;
 use dialects::wire::{JsonWire, Operation};
 use http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{StatusCode, request};
+use model::ports::Future;
 use model::{Call, Caller, Fault, Kind};
 
 use super::{
@@ -20,7 +21,7 @@ use super::{
 use crate::mounts::MountedAgent;
 use crate::product::{EndpointRequest, RequestBody, SharedCall, SharedOwner};
 use crate::{GatewayVersion, auth};
-use web::body::{Response, counted};
+use web::body::{Response, reserve, with_reserved};
 use web::response::json;
 
 /// Answers a request at an agent's address: decides its owner once, and hands it on. A product's front that receives a
@@ -105,29 +106,31 @@ pub enum RequestOrigin {
 
 /// An agent's answer to a request that was read already, in the version it states. The owner of the request is not
 /// decided again.
-pub async fn answer_to(
-    server: &Arc<GatewayVersion>,
-    mounted: &MountedAgent,
-    head: &request::Parts,
-    request: &jsonrpc::RpcRequest<'_>,
+pub fn answer_to<'a>(
+    server: &'a Arc<GatewayVersion>,
+    mounted: &'a MountedAgent,
+    head: &'a request::Parts,
+    request: &'a jsonrpc::RpcRequest<'a>,
     version: Result<Option<decide::Version>, Fault>,
     by: RequestOrigin,
-    log: &mut RequestLog,
-) -> Response {
-    let wire = decide::by_version(version.as_ref().ok().copied().flatten());
-    let mut attempt = JsonRpcCall { server, mounted, head, request, by, wire, operation: Operation::Unknown };
-    match attempt.call(version, log).await {
-        Ok(response) => response,
-        Err(fault) => {
-            let JsonRpcCall { wire, operation, .. } = attempt;
-            if wire.json_facts().refuses_in_stream && operation.is_stream() && fault.kind != Kind::Unauthenticated {
-                log.fault(&fault);
-                log.dialect = wire.name();
-                return stream::refused(wire, &request.id, &fault, operation);
+    log: &'a mut RequestLog,
+) -> Future<'a, Response> {
+    Box::pin(async move {
+        let wire = decide::by_version(version.as_ref().ok().copied().flatten());
+        let mut attempt = JsonRpcCall { server, mounted, head, request, by, wire, operation: Operation::Unknown };
+        match attempt.call(version, log).await {
+            Ok(response) => response,
+            Err(fault) => {
+                let JsonRpcCall { wire, operation, .. } = attempt;
+                if wire.json_facts().refuses_in_stream && operation.is_stream() && fault.kind != Kind::Unauthenticated {
+                    log.fault(&fault);
+                    log.dialect = wire.name();
+                    return stream::refused(wire, &request.id, &fault, operation);
+                }
+                refuse(wire, &request.id, &fault, operation, log)
             }
-            refuse(wire, &request.id, &fault, operation, log)
         }
-    }
+    })
 }
 
 /// A request in progress. The facts that are known when it fails decide the form of its error.
@@ -166,24 +169,24 @@ impl JsonRpcCall<'_> {
         let limits = server.engine.limits();
         let mut decoded = self.wire.decode_rpc(&request.method, request.params, limits)?;
         self.operation = operation(&decoded);
+        let wire = self.wire;
         let mut asked = CallContext {
             server,
             mounted: self.mounted,
             head,
             caller,
-            wire: self.wire,
-            rules: self.wire,
+            wire: wire.into(),
+            rules: wire,
             threaded: false,
         };
         if let Decided::Opener = decided {
             // The reader's generation is unknown, so the answer is in a form that both generations can read. Defaults
             // of members and the form of an error are those of the dialect that opened the task.
-            let opener = opener(&asked, &EffectiveCall::of(decoded, &head.headers)?).await;
+            let opener = opener(&asked, wire, &EffectiveCall::of(decoded, &head.headers)?).await;
             self.wire = opener;
             asked.rules = opener;
             decoded = opener.decode_rpc(&request.method, request.params, limits)?;
         }
-        let wire = asked.wire;
         log.dialect = wire.name();
         let params = request.params.map_or("", |params| params.get());
         let (done, tenant) = asked.perform(EffectiveCall::of(decoded, &head.headers)?, params.as_bytes(), log).await?;
@@ -192,16 +195,21 @@ impl JsonRpcCall<'_> {
                 stream::rpc(server.clone(), wire, *follow, terms(server, head, &tenant), request.id.to_owned())
             }
             CallResult::Encoded(bytes) => {
-                let mut out = Vec::with_capacity(bytes.len() + request.id.text().len() + 40);
+                let size = bytes.len() + request.id.text().len() + 40;
+                let share = reserve(&server.answers, size)?;
+                let mut out = Vec::with_capacity(size);
                 jsonrpc::write_result_head(&mut out, &request.id);
                 out.extend_from_slice(&bytes);
                 jsonrpc::write_result_tail(&mut out);
-                json(counted(&server.answers, out.into())?)
+                json(with_reserved(out.into(), share))
             }
             done => {
-                let mut w: Writer = jsonrpc::begin_result(&request.id, 1_024);
+                let size = done.encoded_size();
+                let share = reserve(&server.answers, size)?;
+                let mut w: Writer = jsonrpc::begin_result(&request.id, size);
                 asked.write(&mut w, &done);
                 jsonrpc::end_result(&mut w);
+                drop(share);
                 json(into_body(server, head, &tenant, w.finish()).await?)
             }
         };
@@ -237,18 +245,22 @@ impl JsonRpcCall<'_> {
 }
 
 /// The dialect that opened the task of a request whose method two generations share.
-async fn opener(asked: &CallContext<'_>, effective: &EffectiveCall) -> &'static dyn JsonWire {
+async fn opener(
+    asked: &CallContext<'_>,
+    unknown: &'static dyn JsonWire,
+    effective: &EffectiveCall,
+) -> &'static dyn JsonWire {
     let id = match &effective.call {
         Call::Get(get) => &get.task,
         Call::Cancel(cancel) => &cancel.task,
         Call::Subscribe(subscribe) => &subscribe.task,
-        Call::Send(_) | Call::Stream(_) | Call::List(_) | Call::Push(_) | Call::ExtendedCard => return asked.wire,
+        Call::Send(_) | Call::Stream(_) | Call::List(_) | Call::Push(_) | Call::ExtendedCard => return unknown,
     };
     // A caller without permission learns nothing about the task, not even its dialect.
-    let Ok(place) = asked.place(effective) else { return asked.wire };
+    let Ok(place) = asked.place(effective) else { return unknown };
     match asked.server.engine.get(&place, id).await {
         Ok(task) => decide::by_opener(Some(&task.dialect)),
-        Err(_) => asked.wire,
+        Err(_) => unknown,
     }
 }
 

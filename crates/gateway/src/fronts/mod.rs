@@ -1,10 +1,12 @@
 //! The transports. A front reads the envelope, finds the dialect, lets it decode the call, performs the call and writes
-//! the answer in the same dialect: JSON-RPC in [`jsonrpc`], HTTP+JSON in [`rest`], event streams in [`stream`]. Fronts
-//! contain no wire formats; they hold a [`JsonWire`]. Workers are no callers; their front is [`worker`].
+//! the answer in the same dialect: JSON-RPC in [`jsonrpc`], HTTP+JSON in [`rest`], event streams in [`stream`], gRPC in
+//! [`grpc`]. Fronts contain no wire formats of A2A; they hold a [`JsonWire`] or a [`ProtoWire`]. Workers are no callers;
+//! their front is [`worker`].
 
 pub mod effective;
 mod files;
 pub mod gate;
+pub mod grpc;
 pub mod jsonrpc;
 pub mod rest;
 pub mod stream;
@@ -16,15 +18,19 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use dialects::ProtoWire;
+use dialects::card::CardFacts;
 use dialects::framing::json::{Encoded, Segment, Writer};
+use dialects::protobuf::ProtoWriter;
 use dialects::wire::{Codec, Decoded, Head, JsonWire, Operation, Page, TaskView};
 use engine::{Answers, PushAnswer, SendAnswer, Subscription, TaskListing};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, request};
 use model::call::Idempotency;
+use model::ports::Future;
 use model::{Call, CallScope, Caller, ContextId, Fault, Kind, Task, TaskId, Wait};
 use prometheus_client::metrics::gauge::Gauge;
 use sha2::{Digest, Sha256};
-use web::body::{Response, ResponseBody, counted, in_json, room, with_room};
+use web::body::{Response, ResponseBody, counted, in_json, reserve, room, with_room};
 use web::concurrency::ConcurrencyPermit;
 use web::headers::{idempotency_key, trace};
 pub use web::request_log::RequestLog;
@@ -60,6 +66,25 @@ pub enum CallResult {
     Push(PushAnswer, Option<String>),
     Card(Bytes),
     Stream(Box<StreamPlan>),
+}
+
+impl CallResult {
+    /// About the size of the result in JSON, for the first allocation and the memory of answers.
+    pub fn encoded_size(&self) -> usize {
+        match self {
+            CallResult::Sent(SendAnswer::Task(task), _) | CallResult::Task(task, ..) => encoded_size(task),
+            CallResult::List(listing, _) => listing.tasks.iter().map(|task| encoded_size(task)).sum::<usize>() + SMALL,
+            CallResult::Encoded(bytes) | CallResult::Card(bytes) => bytes.len() + SMALL,
+            CallResult::Sent(SendAnswer::Reply(_), _) | CallResult::Push(..) | CallResult::Stream(_) => SMALL,
+        }
+    }
+}
+
+/// The first allocation of a small answer.
+const SMALL: usize = 1_024;
+
+fn encoded_size(task: &Task) -> usize {
+    task.weight() + SMALL
 }
 
 /// A stream to be served, and its form.
@@ -113,13 +138,61 @@ fn credential_missing(mounted: &MountedAgent) -> Fault {
     }
 }
 
+/// The wire that an answer is written in.
+#[derive(Clone, Copy)]
+pub enum AnswerWire {
+    Json(&'static dyn JsonWire),
+    Proto(&'static dyn ProtoWire),
+}
+
+impl AnswerWire {
+    pub fn codec(self) -> &'static dyn Codec {
+        match self {
+            AnswerWire::Json(wire) => wire,
+            AnswerWire::Proto(wire) => wire,
+        }
+    }
+
+    pub(crate) fn card(self, facts: &CardFacts<'_>) -> Bytes {
+        match self {
+            AnswerWire::Json(wire) => wire.card(facts),
+            AnswerWire::Proto(wire) => wire.card(facts),
+        }
+    }
+
+    /// A settled task as it is cached; `None` for one with large content, which is streamed or loaded for each answer.
+    fn settled(self, task: &Task, view: &TaskView, size: usize) -> Option<Bytes> {
+        match self {
+            AnswerWire::Json(wire) => {
+                let mut w = Writer::with_capacity(size);
+                wire.task(&mut w, task, view, None);
+                w.finish().as_bytes().cloned()
+            }
+            AnswerWire::Proto(wire) => {
+                let has_blobs = dialects::proto_wire::blobs_of_task(task).next().is_some();
+                (!has_blobs).then(|| {
+                    let mut w = ProtoWriter::with_capacity(size);
+                    wire.task(&mut w, task, view, None);
+                    w.finish().into()
+                })
+            }
+        }
+    }
+}
+
+impl From<&'static dyn JsonWire> for AnswerWire {
+    fn from(wire: &'static dyn JsonWire) -> AnswerWire {
+        AnswerWire::Json(wire)
+    }
+}
+
 /// A call in progress: the agent and mount of its address, its caller, and the dialect of its answer.
 pub struct CallContext<'a> {
     pub server: &'a Arc<GatewayVersion>,
     pub mounted: &'a MountedAgent,
     pub head: &'a request::Parts,
     pub caller: Arc<Caller>,
-    pub wire: &'static dyn JsonWire,
+    pub wire: AnswerWire,
     /// The rules of the call: those of the wire or, where two generations share a method, of the dialect that opened
     /// the task.
     pub rules: &'static dyn Codec,
@@ -129,20 +202,22 @@ pub struct CallContext<'a> {
 
 impl CallContext<'_> {
     /// Performs a call; the second value is the tenant it was performed in. An idempotency key is bound to `body`.
-    pub async fn perform(
-        &self,
+    pub fn perform<'a>(
+        &'a self,
         effective: EffectiveCall,
-        body: &[u8],
-        log: &mut RequestLog,
-    ) -> Result<(CallResult, Arc<str>), Fault> {
-        log.operation = effective.call.name();
-        let place = self.place(&effective)?;
-        let (permit, _waiting) = self.permit(&effective.call, log.address)?;
-        let mut done = self.carry_out(&place, effective, body).await?;
-        if let CallResult::Stream(follow) = &mut done {
-            follow._permit = permit;
-        }
-        Ok((done, place.caller.tenant.clone()))
+        body: &'a [u8],
+        log: &'a mut RequestLog,
+    ) -> Future<'a, Result<(CallResult, Arc<str>), Fault>> {
+        Box::pin(async move {
+            log.operation = effective.call.name();
+            let place = self.place(&effective)?;
+            let (permit, _waiting) = self.permit(&effective.call, log.address)?;
+            let mut done = self.carry_out(&place, effective, body).await?;
+            if let CallResult::Stream(follow) = &mut done {
+                follow._permit = permit;
+            }
+            Ok((done, place.caller.tenant.clone()))
+        })
     }
 
     /// Permits for one of the caller's streams or waiting calls, held while it streams or waits.
@@ -170,7 +245,7 @@ impl CallContext<'_> {
     /// Asks the product that guards this agent. Other agents cost a check of an `Option`.
     async fn check_send(&self, place: &CallScope, send: &model::Send) -> Result<(), Fault> {
         match &self.mounted.send_guard {
-            Some(guard) if guard.own_dialect() != self.wire.facts().name => {
+            Some(guard) if guard.own_dialect() != self.wire.codec().name() => {
                 let caller = Some(&*self.caller).filter(|caller| caller.authenticated);
                 guard.admit(&self.server.engine, place, send, caller).await
             }
@@ -186,13 +261,12 @@ impl CallContext<'_> {
     ) -> Result<CallResult, Fault> {
         let engine = &self.server.engine;
         let EffectiveCall { call, tenant, start } = effective;
-        // Futures that open a task are large. They are boxed, so that the future of a read stays small.
         match call {
             Call::Send(mut send) => {
                 self.check_send(place, &send).await?;
                 self.complete(&mut send, body)?;
                 let view = TaskView::with_history(send.history);
-                let answer = match Box::pin(engine.send(place, *send)).await? {
+                let answer = match engine.send(place, *send).await? {
                     SendAnswer::Task(task) if self.shares_session(&view) => {
                         SendAnswer::Task(engine.with_session(place, task, self.answers()).await?)
                     }
@@ -204,7 +278,7 @@ impl CallContext<'_> {
                 self.check_send(place, &send).await?;
                 self.complete(&mut send, body)?;
                 let (view, shown) = (TaskView::with_history(send.history), send.alias.as_deref().map(Arc::from));
-                let subscription = Box::pin(engine.stream(place, *send)).await?;
+                let subscription = engine.stream(place, *send).await?;
                 Ok(self.follow(subscription, shown, view, false))
             }
             Call::Get(get) => self.get(place, get).await,
@@ -215,7 +289,7 @@ impl CallContext<'_> {
             Call::Cancel(cancel) => {
                 let view = self.rules.facts().cancel_view;
                 let id = cancel.task.clone();
-                let task = Box::pin(engine.cancel(place, cancel)).await?;
+                let task = engine.cancel(place, cancel).await?;
                 let by_alias = task.alias.as_deref() == Some(&*id);
                 Ok(CallResult::Task(task, view, by_alias))
             }
@@ -224,24 +298,24 @@ impl CallContext<'_> {
                     StreamStart::Now => None,
                     StreamStart::Event(event) => Some(event),
                     StreamStart::SentEvent { event, view, alias } => {
-                        let subscription = Box::pin(engine.resume_stream(place, event)).await?;
+                        let subscription = engine.resume_stream(place, event).await?;
                         return Ok(self.follow(subscription, alias, view, true));
                     }
                 };
                 let subscription = engine.subscribe(place, &call, event).await?;
                 // A caller that named the task by an alias sees it under the alias, where the dialect has one.
-                let alias = self.wire.facts().shows_alias && call.task.parse() != Ok(subscription.task);
+                let alias = self.wire.codec().facts().shows_alias && call.task.parse() != Ok(subscription.task);
                 let shown = alias.then(|| Arc::from(call.task));
                 Ok(self.follow(subscription, shown, TaskView::WHOLE, event.is_some()))
             }
-            Call::Push(call) => Ok(CallResult::Push(Box::pin(engine.push(place, call)).await?, tenant)),
+            Call::Push(call) => Ok(CallResult::Push(engine.push(place, call).await?, tenant)),
             Call::ExtendedCard => Ok(CallResult::Card(self.extended_card(place)?)),
         }
     }
 
     async fn get(&self, place: &Arc<CallScope>, get: model::Get) -> Result<CallResult, Fault> {
         let engine = &self.server.engine;
-        let (slot, view) = (self.wire.slot(false), TaskView::with_history(get.history));
+        let (slot, view) = (self.wire.codec().slot(false), TaskView::with_history(get.history));
         let forgotten = self.server.cache.forgotten();
         let id = if get.history.is_none() { engine.own_id(place, &get.task).await } else { None };
         if let Some(id) = id
@@ -256,13 +330,11 @@ impl CallContext<'_> {
         }
         let task = engine.get(place, &get.task).await?;
         if id.is_some() && task.core.is_settled() {
-            let mut w = Writer::with_capacity(1_024);
-            self.wire.task(&mut w, &task, &view, None);
-            let encoded = w.finish();
-            // Large content is streamed, not cached.
-            if let Some(bytes) = encoded.as_bytes() {
-                self.server.cache.put(&task, slot, bytes, forgotten);
-                return Ok(CallResult::Encoded(bytes.clone()));
+            let size = encoded_size(&task);
+            let _share = reserve(&self.server.answers, size)?;
+            if let Some(bytes) = self.wire.settled(&task, &view, size) {
+                self.server.cache.put(&task, slot, &bytes, forgotten);
+                return Ok(CallResult::Encoded(bytes));
             }
         }
         let by_alias = task.alias.as_deref() == Some(&*get.task);
@@ -289,13 +361,13 @@ impl CallContext<'_> {
         if self.threaded {
             return Some(threaded(&task.context, task.id).into());
         }
-        let own = self.wire.facts().shows_alias && task.owner == self.caller.name;
+        let own = self.wire.codec().facts().shows_alias && task.owner == self.caller.name;
         task.alias.as_deref().filter(|_| own).map(Cow::Borrowed)
     }
 
-    /// Writes any result but a stream.
+    /// Writes any result but a stream, in JSON.
     pub fn write(&self, w: &mut Writer, done: &CallResult) {
-        let wire = self.wire;
+        let AnswerWire::Json(wire) = self.wire else { return w.null() };
         match done {
             CallResult::Sent(SendAnswer::Task(task), view) => {
                 wire.sent_task(w, task, view, self.shown(task).as_deref());
@@ -321,8 +393,43 @@ impl CallContext<'_> {
         }
     }
 
+    /// Writes any result but a stream and what is encoded already, in protobuf.
+    fn write_message(&self, w: &mut ProtoWriter<'_>, wire: &dyn ProtoWire, done: &CallResult) {
+        match done {
+            CallResult::Sent(SendAnswer::Task(task), view) => {
+                wire.sent_task(w, task, view, self.shown(task).as_deref());
+            }
+            CallResult::Sent(SendAnswer::Reply(reply), _) => {
+                wire.sent_message(w, &reply.message, &Head::new(reply.exchange, None, &reply.context));
+            }
+            CallResult::Task(task, view, by_alias) => {
+                let shown = self.shown(task).filter(|_| *by_alias || self.threaded);
+                wire.task(w, task, view, shown.as_deref());
+            }
+            CallResult::List(listing, view) => {
+                let TaskListing { tasks, next_page_token, page_size, total } = listing;
+                wire.list(w, &Page { tasks, view, next_page_token, page_size: *page_size, total_size: *total });
+            }
+            CallResult::Push(PushAnswer::Config(config), tenant) => wire.push_config(w, config, tenant.as_deref()),
+            CallResult::Push(PushAnswer::List { configs, next_page_token }, tenant) => {
+                wire.push_list(w, configs, tenant.as_deref(), next_page_token);
+            }
+            // An empty message.
+            CallResult::Push(PushAnswer::Deleted(_), _) => {}
+            CallResult::Encoded(_) | CallResult::Card(_) | CallResult::Stream(_) => {}
+        }
+    }
+
     fn extended_card(&self, place: &CallScope) -> Result<Bytes, Fault> {
-        if !self.server.has_extended_card(self.mounted) {
+        let has_card = self.server.has_extended_card(self.mounted);
+        if let AnswerWire::Proto(wire) = self.wire
+            && wire.has_public_card()
+            && !self.mounted.retired
+            && !(has_card && self.caller.authenticated)
+        {
+            return Ok(self.server.plain_card(self.mounted, self.head, self.wire));
+        }
+        if !has_card {
             return Err(Fault::new(Kind::Unsupported, "this agent has no extended card"));
         }
         if !self.caller.authenticated {
@@ -357,7 +464,7 @@ impl CallContext<'_> {
             Some(tenant) if !self.caller.authenticated && self.server.lets_choose_tenant(self.mounted) => tenant.into(),
             Some(_) => return Err(Fault::new(Kind::TaskNotFound, "there is no such tenant here")),
         };
-        Ok(self.mounted.place(&self.caller, &tenant, self.wire))
+        Ok(self.mounted.place(&self.caller, &tenant, self.wire.codec()))
     }
 
     /// Fills in the members of a send that come from headers.
@@ -367,7 +474,8 @@ impl CallContext<'_> {
 
     /// Adds the headers for the dialect of the answer and for the requested extensions that the agent has.
     fn finish(&self, response: &mut Response) {
-        sign(response, self.wire);
+        let codec = self.wire.codec();
+        sign(response, codec);
         let asked = extensions(&self.head.headers);
         if asked.is_empty() {
             return;
@@ -375,7 +483,7 @@ impl CallContext<'_> {
         let Some(profile) = self.server.engine.profile(&self.mounted.agent) else { return };
         let known = profile.extensions.iter().filter(|e| asked.contains(&e.uri)).map(|e| e.uri.as_str());
         let active = known.collect::<Vec<_>>().join(", ");
-        let name = HeaderName::from_bytes(self.wire.facts().extensions_header.as_bytes());
+        let name = HeaderName::from_bytes(codec.facts().extensions_header.as_bytes());
         if let (false, Ok(name), Ok(active)) = (active.is_empty(), name, HeaderValue::from_str(&active)) {
             response.headers_mut().insert(name, active);
         }

@@ -19,7 +19,7 @@ use super::{
 use crate::GatewayVersion;
 use crate::mounts::MountedAgent;
 use crate::{auth, intake};
-use web::body::{Response, ResponseBody};
+use web::body::{Response, ResponseBody, counted, reserve};
 
 const A2A_JSON: &str = "application/a2a+json";
 
@@ -87,14 +87,17 @@ async fn call(
     };
     let text = scan::scan(&body, limits.json_depth)?;
     let decoded = route.decode(text, limits)?;
-    let asked = CallContext { server, mounted, head, caller, wire, rules: wire, threaded: false };
+    let asked = CallContext { server, mounted, head, caller, wire: wire.into(), rules: wire, threaded: false };
     let (done, tenant) = asked.perform(EffectiveCall::of(decoded, &head.headers)?, &body, log).await?;
     let mut response = match done {
         CallResult::Stream(follow) => stream::rest(server.clone(), wire, *follow, terms(server, head, &tenant)),
-        CallResult::Encoded(bytes) => json(head, wire, bytes.into()),
+        CallResult::Encoded(bytes) => json(head, wire, counted(&server.answers, bytes)?.into()),
         done => {
-            let mut w = Writer::with_capacity(1_024);
+            let size = done.encoded_size();
+            let share = reserve(&server.answers, size)?;
+            let mut w = Writer::with_capacity(size);
             asked.write(&mut w, &done);
+            drop(share);
             json(head, wire, into_body(server, head, &tenant, w.finish()).await?)
         }
     };
@@ -113,7 +116,7 @@ pub(crate) async fn old_extended_card(
     log.dialect = wire.name();
     let asked = async {
         let caller = who(server, mounted, head, log).await?;
-        let asked = CallContext { server, mounted, head, caller, wire, rules: wire, threaded: false };
+        let asked = CallContext { server, mounted, head, caller, wire: wire.into(), rules: wire, threaded: false };
         let (done, _) = asked.perform(EffectiveCall::plain(Call::ExtendedCard), &[], log).await?;
         let mut w = Writer::with_capacity(2_048);
         asked.write(&mut w, &done);

@@ -18,10 +18,10 @@ use futures_util::FutureExt;
 use http::header::RETRY_AFTER;
 use model::{EventId, Fault, Seq};
 
-use super::{StreamPlan, load_all, sign};
+use super::{StreamPlan, encoded_size, load_all, sign};
 use crate::GatewayVersion;
 use crate::links::LinkOptions;
-use web::body::Response;
+use web::body::{Response, reserve};
 use web::sse::{EventSource, EventStream, Flow, as_events};
 
 pub fn rpc(
@@ -115,6 +115,10 @@ impl Feed {
         match item {
             SubscriptionItem::Task(_) if self.follow.only_later => {}
             SubscriptionItem::Task(task) => {
+                let _share = match reserve(&self.server.answers, encoded_size(&task)) {
+                    Ok(share) => share,
+                    Err(fault) => return self.write_fault(piece, &fault),
+                };
                 let frames = self.wire.stream_task(&task, &self.follow.view, self.follow.shown.as_deref(), false);
                 let last = frames.len().saturating_sub(1);
                 for (i, frame) in frames.into_iter().enumerate() {
@@ -174,6 +178,7 @@ impl Feed {
 
     fn frame(&self, piece: &mut Vec<u8>, seq: Option<Seq>, result: &Bytes) {
         let id = seq.map(|seq| EventId { task: self.follow.subscription.task, seq });
+        piece.reserve(result.len() + 256);
         sse::write_head(piece, id, None);
         match &self.envelope {
             Envelope::Rpc(id) => {

@@ -13,10 +13,37 @@ use engine::Engine;
 use model::ports::agent::Agent;
 use model::{Json, Kind, Part, Send, State, Wait};
 
-const GENERATIONS: [Generation; 3] = [Generation::V1_0, Generation::V0_3, Generation::V0_1];
+/// A generation, over gRPC or over what its card prefers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Form {
+    generation: Generation,
+    is_grpc: bool,
+}
 
-pub(crate) fn options(url: &str, generation: Generation) -> Options {
-    Options { generation: Some(generation), patience_ms: Some(20_000), ..Options::new(url) }
+const FORMS: [Form; 5] = [
+    Form { generation: Generation::V1_0, is_grpc: false },
+    Form { generation: Generation::V1_0, is_grpc: true },
+    Form { generation: Generation::V0_3, is_grpc: false },
+    Form { generation: Generation::V0_3, is_grpc: true },
+    Form { generation: Generation::V0_1, is_grpc: false },
+];
+
+impl From<Generation> for Form {
+    fn from(generation: Generation) -> Form {
+        Form { generation, is_grpc: false }
+    }
+}
+
+impl std::fmt::Display for Form {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}{}", self.generation, if self.is_grpc { " over gRPC" } else { "" })
+    }
+}
+
+pub(crate) fn options(url: &str, form: impl Into<Form>) -> Options {
+    let form = form.into();
+    let url = if form.is_grpc { url.replacen("http://", "grpc://", 1) } else { url.to_owned() };
+    Options { generation: Some(form.generation), patience_ms: Some(20_000), ..Options::new(url) }
 }
 
 pub(crate) async fn remote(options: Options) -> Arc<dyn Agent> {
@@ -76,34 +103,34 @@ async fn its_card_is_the_remote_agents_and_without_one_it_is_plain() {
 #[tokio::test]
 async fn work_is_passed_on_and_what_comes_of_it_is_passed_back() {
     let far = House::scripted().await;
-    for generation in GENERATIONS {
-        let (_house, client) = near(options(&far.url, generation)).await;
+    for form in FORMS {
+        let (_house, client) = near(options(&far.url, form)).await;
         let task = tell(&client, "hello").await;
-        assert_eq!((task.status.state, made(&task).as_str()), (Some(State::Completed), "hello"), "{generation}");
+        assert_eq!((task.status.state, made(&task).as_str()), (Some(State::Completed), "hello"), "{form}");
         let task = tell(&client, "complete: all done").await;
-        assert_eq!((task.status.state, words(&task).as_str()), (Some(State::Completed), "all done"), "{generation}");
+        assert_eq!((task.status.state, words(&task).as_str()), (Some(State::Completed), "all done"), "{form}");
         let task = tell(&client, "fail: out of paper").await;
-        assert_eq!((task.status.state, words(&task).as_str()), (Some(State::Failed), "out of paper"), "{generation}");
+        assert_eq!((task.status.state, words(&task).as_str()), (Some(State::Failed), "out of paper"), "{form}");
         let task = tell(&client, "reject: not my job").await;
-        assert_eq!((task.status.state, words(&task).as_str()), (Some(State::Rejected), "not my job"), "{generation}");
+        assert_eq!((task.status.state, words(&task).as_str()), (Some(State::Rejected), "not my job"), "{form}");
         let task = tell(&client, "auth: sign in first").await;
         assert_eq!((task.status.state, words(&task).as_str()), (Some(State::AuthRequired), "sign in first"));
         let task = tell(&client, "file").await;
-        assert_eq!(task.artifacts[0].parts[0].filename.as_deref(), Some("hello.txt"), "{generation}");
+        assert_eq!(task.artifacts[0].parts[0].filename.as_deref(), Some("hello.txt"), "{form}");
         let script = r#"{"script":[{"metadata":{"usage":{"tokens":7}}},{"status":"working","text":"half way"},{"complete":"ok"}]}"#;
         let mut send = say("");
         send.message.parts = vec![Part::data(Json::parse(script).unwrap())];
         let task = task_of(client.send(&send).await.unwrap());
-        assert_eq!(task.status.state, Some(State::Completed), "{generation}");
-        assert!(task.history.iter().any(|said| said.text() == "half way"), "{generation}: {:?}", task.history);
+        assert_eq!(task.status.state, Some(State::Completed), "{form}");
+        assert!(task.history.iter().any(|said| said.text() == "half way"), "{form}: {:?}", task.history);
     }
 }
 
 #[tokio::test]
 async fn chunks_are_passed_on_as_they_come() {
     let far = House::scripted().await;
-    for generation in GENERATIONS {
-        let (_house, client) = near(options(&far.url, generation)).await;
+    for form in FORMS {
+        let (_house, client) = near(options(&far.url, form)).await;
         let seen = all(client.stream(&say("chunks:20")).await.unwrap()).await;
         let chunks: Vec<(bool, bool, String)> = seen
             .iter()
@@ -116,7 +143,7 @@ async fn chunks_are_passed_on_as_they_come() {
             .collect();
         let expected: Vec<(bool, bool, String)> =
             (0..20).map(|n| (n > 0, n == 19, format!("chunk {n} lorem ipsum "))).collect();
-        assert_eq!(chunks, expected, "{generation}");
+        assert_eq!(chunks, expected, "{form}");
         assert!(matches!(seen.last(), Some(Seen::Status { status, .. }) if status.state == Some(State::Completed)));
     }
 }
@@ -124,8 +151,8 @@ async fn chunks_are_passed_on_as_they_come() {
 #[tokio::test]
 async fn a_question_is_answered_in_the_task_that_asked_it() {
     let far = House::scripted().await;
-    for generation in GENERATIONS {
-        let (_house, client) = near(options(&far.url, generation)).await;
+    for form in FORMS {
+        let (_house, client) = near(options(&far.url, form)).await;
         let before = opened(&far);
         let script = r#"{"script":[{"input":"your name?"},{"input":"really?"},{"echo":true},{"complete":"thanks"}]}"#;
         let mut send = say("");
@@ -134,30 +161,26 @@ async fn a_question_is_answered_in_the_task_that_asked_it() {
         assert_eq!((first.status.state, words(&first).as_str()), (Some(State::InputRequired), "your name?"));
         let answer = |text: &str| Send { task: Some(first.id.clone()), ..say(text) };
         let second = task_of(client.send(&answer("Ada")).await.unwrap());
-        assert_eq!(
-            (second.status.state, words(&second).as_str()),
-            (Some(State::InputRequired), "really?"),
-            "{generation}"
-        );
+        assert_eq!((second.status.state, words(&second).as_str()), (Some(State::InputRequired), "really?"), "{form}");
         let third = task_of(client.send(&answer("yes")).await.unwrap());
-        assert_eq!((third.status.state, words(&third).as_str()), (Some(State::Completed), "thanks"), "{generation}");
-        assert_eq!(made(&third), "yes", "{generation}");
-        assert_eq!(opened(&far) - before, 1, "{generation}: one task there for one here");
+        assert_eq!((third.status.state, words(&third).as_str()), (Some(State::Completed), "thanks"), "{form}");
+        assert_eq!(made(&third), "yes", "{form}");
+        assert_eq!(opened(&far) - before, 1, "{form}: one task there for one here");
     }
 }
 
 #[tokio::test]
 async fn a_direct_answer_is_one_here_too() {
     let far = House::scripted().await;
-    for generation in GENERATIONS {
-        let (_house, client) = near(options(&far.url, generation)).await;
+    for form in FORMS {
+        let (_house, client) = near(options(&far.url, form)).await;
         match client.send(&say("message: hi")).await.unwrap() {
             Seen::Message { message, .. } => {
-                assert_eq!((message.text().as_str(), generation != Generation::V0_1), ("hi", true), "{generation}");
+                assert_eq!((message.text().as_str(), form.generation != Generation::V0_1), ("hi", true), "{form}");
             }
             Seen::Task(task) => {
                 assert_eq!(
-                    (words(&task).as_str(), task.status.state, generation),
+                    (words(&task).as_str(), task.status.state, form.generation),
                     ("hi", Some(State::Completed), Generation::V0_1)
                 );
             }
@@ -169,8 +192,8 @@ async fn a_direct_answer_is_one_here_too() {
 #[tokio::test]
 async fn a_cancel_is_passed_on() {
     let far = House::scripted().await;
-    for generation in GENERATIONS {
-        let (_house, client) = near(options(&far.url, generation)).await;
+    for form in FORMS {
+        let (_house, client) = near(options(&far.url, form)).await;
         let settled = far.engine.figures().tasks_settled;
         let task = task_of(client.send(&Send { wait: Wait::Exists, ..say("hang") }).await.unwrap());
         until("the task is at work", async || {
@@ -179,7 +202,7 @@ async fn a_cancel_is_passed_on() {
         })
         .await;
         let canceled = client.cancel(&task.id, None).await.unwrap();
-        assert_eq!(canceled.status.state, Some(State::Canceled), "{generation}");
+        assert_eq!(canceled.status.state, Some(State::Canceled), "{form}");
         until("the far task is over", async || (far.engine.figures().tasks_settled > settled).then_some(())).await;
     }
 }
@@ -188,8 +211,8 @@ async fn a_cancel_is_passed_on() {
 async fn a_broken_connection_loses_nothing_and_repeats_nothing() {
     let far = House::scripted().await;
     let wire = Wire::to(far.address).await;
-    for generation in GENERATIONS {
-        let (_house, client) = near(options(&wire.url, generation)).await;
+    for form in FORMS {
+        let (_house, client) = near(options(&wire.url, form)).await;
         let before = opened(&far);
         let mut events = client.stream(&say("chunks:60 every:10")).await.unwrap();
         let (mut text, mut heard, mut state) = (String::new(), 0, None);
@@ -210,17 +233,17 @@ async fn a_broken_connection_loses_nothing_and_repeats_nothing() {
             }
         }
         let whole: String = (0..60).map(|n| format!("chunk {n} lorem ipsum ")).collect();
-        assert_eq!((state, text), (Some(State::Completed), whole), "{generation}");
-        assert_eq!(opened(&far) - before, 1, "{generation}");
+        assert_eq!((state, text), (Some(State::Completed), whole), "{form}");
+        assert_eq!(opened(&far) - before, 1, "{form}");
     }
 }
 
 #[tokio::test]
 async fn an_agent_that_is_away_is_waited_for_and_one_that_is_gone_is_given_up() {
     let far = House::scripted().await;
-    for generation in GENERATIONS {
+    for form in FORMS {
         let wire = Wire::to(far.address).await;
-        let (_house, client) = near(Options { patience_ms: Some(400), ..options(&wire.url, generation) }).await;
+        let (_house, client) = near(Options { patience_ms: Some(400), ..options(&wire.url, form) }).await;
         let task = task_of(client.send(&Send { wait: Wait::Exists, ..say("hang") }).await.unwrap());
         let state = async || client.get(&task.id, Some(0)).await.unwrap();
         until("work", async || (state().await.status.state == Some(State::Working)).then_some(())).await;
@@ -228,14 +251,14 @@ async fn an_agent_that_is_away_is_waited_for_and_one_that_is_gone_is_given_up() 
         let failed =
             until("the end", async || Some(state().await).filter(|task| task.status.state == Some(State::Failed)))
                 .await;
-        assert!(words(&failed).contains("remote agent"), "{generation}: {}", words(&failed));
+        assert!(words(&failed).contains("remote agent"), "{form}: {}", words(&failed));
         // A server that never existed.
         let task = tell(&client, "hello").await;
-        assert_eq!(task.status.state, Some(State::Failed), "{generation}");
+        assert_eq!(task.status.state, Some(State::Failed), "{form}");
         assert!(words(&task).contains("remote agent"), "{}", words(&task));
         // A server that comes back in time.
         let wire = Wire::to(far.address).await;
-        let (_house, client) = near(options(&wire.url, generation)).await;
+        let (_house, client) = near(options(&wire.url, form)).await;
         wire.sever();
         let task = task_of(client.send(&Send { wait: Wait::Exists, ..say("hello") }).await.unwrap());
         wire.mend();
@@ -243,7 +266,7 @@ async fn an_agent_that_is_away_is_waited_for_and_one_that_is_gone_is_given_up() 
         let done =
             until("the end", async || Some(state().await).filter(|task| task.status.state == Some(State::Completed)))
                 .await;
-        assert_eq!(made(&done), "hello", "{generation}");
+        assert_eq!(made(&done), "hello", "{form}");
     }
 }
 
@@ -253,7 +276,7 @@ fn a_turn_that_a_crash_cut_off_is_found_again() {
     let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let far_side = runtime();
     let far = far_side.block_on(House::scripted());
-    for generation in GENERATIONS {
+    for form in FORMS {
         for text in ["chunks:30 every:20", "ask: still there?", "sleep:300"] {
             let folder = tempfile::tempdir().unwrap();
             let open = async || {
@@ -261,7 +284,7 @@ fn a_turn_that_a_crash_cut_off_is_found_again() {
                     durability: stores::sqlite::SqliteDurability::Relaxed,
                     ..stores::sqlite::Options::new(folder.path())
                 });
-                let agent = remote(options(&far.url, generation)).await;
+                let agent = remote(options(&far.url, form)).await;
                 Engine::builder(Arc::new(store.unwrap())).agents(vec![agent]).start().await.unwrap()
             };
             let place = || Arc::new(model::CallScope::tenant(model::Caller::anonymous(), "far", "a2a_v1"));
@@ -291,17 +314,17 @@ fn a_turn_that_a_crash_cut_off_is_found_again() {
                 let made: String = task.artifacts.iter().flat_map(|a| &a.parts).filter_map(Part::as_text).collect();
                 if text.starts_with("chunks") {
                     let whole: String = (0..30).map(|n| format!("chunk {n} lorem ipsum ")).collect();
-                    assert_eq!((task.state(), made), (State::Completed, whole), "{generation}");
+                    assert_eq!((task.state(), made), (State::Completed, whole), "{form}");
                 } else if text.starts_with("ask") {
-                    assert_eq!(task.state(), State::InputRequired, "{generation}");
+                    assert_eq!(task.state(), State::InputRequired, "{form}");
                     let answer = Send { task: Some(id.clone()), ..say("complete: yes") };
                     let engine::SendAnswer::Task(task) = engine.send(&place(), answer).await.unwrap() else { panic!() };
-                    assert_eq!(task.state(), State::Completed, "{generation}");
+                    assert_eq!(task.state(), State::Completed, "{form}");
                 } else {
-                    assert_eq!(task.state(), State::Completed, "{generation}");
+                    assert_eq!(task.state(), State::Completed, "{form}");
                 }
             });
-            assert_eq!(opened(&far) - before, 1, "{generation}: {text}");
+            assert_eq!(opened(&far) - before, 1, "{form}: {text}");
         }
     }
 }
@@ -492,12 +515,12 @@ async fn a_message_that_was_passed_on_too_often_or_too_late_is_refused() {
 #[tokio::test]
 async fn what_is_said_to_a_task_at_work_is_passed_on_when_its_turn_comes() {
     let far = House::scripted().await;
-    for generation in GENERATIONS {
-        let (_house, client) = near(options(&far.url, generation)).await;
+    for form in FORMS {
+        let (_house, client) = near(options(&far.url, form)).await;
         let task = task_of(client.send(&Send { wait: Wait::Exists, ..say("sleep:300") }).await.unwrap());
         let more = Send { task: Some(task.id.clone()), ..say("and this") };
         let done = task_of(client.send(&more).await.unwrap());
-        assert_eq!((done.status.state, made(&done).as_str()), (Some(State::Completed), "and this"), "{generation}");
+        assert_eq!((done.status.state, made(&done).as_str()), (Some(State::Completed), "and this"), "{form}");
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::common::{House, Say, Wire, fake, until};
 use client::seen::{Seen, TaskSeen};
-use client::{Client, Events, FailureStage, Generation, Options, PeerCredentials, say};
+use client::{Binding, Client, Events, FailureStage, Generation, InterfaceBinding, Options, PeerCredentials, say};
 use model::{Json, Kind, List, Part, PushConfig, Send, State, Wait};
 
 /// Every generation as an option, and the form that the client then uses.
@@ -18,6 +18,13 @@ const GENERATIONS: [(Option<Generation>, &str); 4] = [
 
 fn client(url: &str, generation: Option<Generation>) -> Client {
     Client::new(Options { generation, ..Options::new(url) }).unwrap()
+}
+
+/// A client for each form over gRPC.
+fn over_grpc(url: &str) -> Vec<(String, Client)> {
+    let url = url.replacen("http://", "grpc://", 1);
+    let forms = [(Generation::V1_0, "1.0 over gRPC"), (Generation::V0_3, "0.3 over gRPC")];
+    forms.into_iter().map(|(generation, name)| (name.to_owned(), client(&url, Some(generation)))).collect()
 }
 
 /// A client for each form our server supports; for HTTP+JSON through a card that lists no other interface.
@@ -34,6 +41,7 @@ async fn every_form(house: &House) -> Vec<(String, Client)> {
         let url = fake(move |_| Say::Json(200, card.clone())).await;
         all.push((name.to_owned(), client(&url, None)));
     }
+    all.extend(over_grpc(&house.url));
     all
 }
 
@@ -157,8 +165,9 @@ async fn a_question_is_answered_and_a_direct_message_is_none_to_0_1() {
 async fn a_stream_that_breaks_goes_on_after_the_last_event_heard() {
     let house = House::scripted().await;
     let wire = Wire::to(house.address).await;
-    for (generation, name) in &GENERATIONS[1..] {
-        let client = client(&wire.url, *generation);
+    let over_json =
+        GENERATIONS[1..].iter().map(|(generation, name)| ((*name).to_owned(), client(&wire.url, *generation)));
+    for (name, client) in over_json.chain(over_grpc(&wire.url)) {
         let mut events = client.stream(&say("chunks:40 every:10")).await.unwrap();
         let mut heard = Vec::new();
         let mut id = String::new();
@@ -240,6 +249,14 @@ async fn credentials_are_sent_with_every_call_and_stay_with_their_host() {
         assert_eq!((error.kind, error.stage), (Kind::Unauthenticated, FailureStage::Refused), "{error}");
         assert!(!format!("{error} {error:?}").contains("hunter"), "{error:?}");
     }
+    // Over gRPC as everywhere.
+    let grpc = house.url.replacen("http://", "grpc://", 1);
+    let auth = PeerCredentials::Bearer("hunter2".into());
+    let client = Client::new(Options { auth, ..Options::new(&grpc) }).unwrap();
+    assert_eq!(task_of(client.send(&say("hello")).await.unwrap()).status.state, Some(State::Completed));
+    assert_eq!(client.discover().await.unwrap().card.as_ref().unwrap().name, "Scripted");
+    let error = Client::new(Options::new(&grpc)).unwrap().send(&say("hello")).await.unwrap_err();
+    assert_eq!((error.kind, error.stage), (Kind::Unauthenticated, FailureStage::Refused), "{error}");
     // A card that names another host gets no credentials there.
     let elsewhere = r#"{"name":"n","url":"https://thief.example/","protocolVersion":"0.3.0"}"#;
     let url = fake(move |_| Say::Json(200, elsewhere.into())).await;
@@ -248,6 +265,49 @@ async fn credentials_are_sent_with_every_call_and_stay_with_their_host() {
     let error = client.send(&say("hello")).await.unwrap_err();
     assert_eq!(error.stage, FailureStage::Unaskable);
     assert!(error.message.contains("thief.example"), "{error}");
+}
+
+/// An interface over gRPC on a card: at a bare address, of the tenant that it names, by the card's preference or ours.
+#[tokio::test]
+async fn a_card_that_names_grpc_is_followed_there() {
+    let house = House::scripted().await;
+    let address = house.address;
+    let card = format!(
+        r#"{{"name":"n","capabilities":{{"streaming":true}},"supportedInterfaces":[
+            {{"url":"{address}","protocolBinding":"GRPC","protocolVersion":"1.0","tenant":"a2a/scripted"}},
+            {{"url":"http://{address}","protocolBinding":"JSONRPC","protocolVersion":"1.0"}},
+            {{"url":"grpc://{address}","protocolBinding":"GRPC","protocolVersion":"0.3"}}]}}"#
+    );
+    let url = fake(move |_| Say::Json(200, card.clone())).await;
+    for (generation, binding, name) in [
+        (None, None, "1.0 over gRPC"),
+        (None, Some(Binding::JsonRpc.into()), "1.0 over JSON-RPC"),
+        (Some(Generation::V0_3), None, "0.3 over gRPC"),
+        (Some(Generation::V0_3), Some(InterfaceBinding::Grpc), "0.3 over gRPC"),
+    ] {
+        let client = Client::new(Options { generation, binding, ..Options::new(&url) }).unwrap();
+        let target = client.discover().await.unwrap();
+        assert_eq!(target.peer().facts().name, name);
+        if name.ends_with("gRPC") {
+            assert_eq!(target.shown_url(), format!("grpc://{address}"));
+        }
+        let task = task_of(client.send(&say("hello")).await.unwrap());
+        assert_eq!(task.artifacts[0].parts[0].as_text(), Some("hello"), "{name}");
+    }
+    let binding = Some(Binding::HttpJson.into());
+    let error = Client::new(Options { binding, ..Options::new(&url) }).unwrap().discover().await.unwrap_err();
+    assert!(error.message.contains("no interface over HTTP+JSON"), "{error}");
+}
+
+/// An agent is named by the path before the service.
+#[tokio::test]
+async fn an_address_of_grpc_may_have_a_path() {
+    let house = House::scripted().await;
+    let client = client(&format!("grpc://{}/a2a/scripted", house.address), None);
+    assert_eq!(task_of(client.send(&say("hello")).await.unwrap()).status.state, Some(State::Completed));
+    let away = Client::new(Options::new(format!("grpc://{}/a2a/nobody", house.address))).unwrap();
+    let error = away.send(&say("hello")).await.unwrap_err();
+    assert_eq!(error.stage, FailureStage::Refused, "{error}");
 }
 
 /// A first-generation server, which knows no other form.

@@ -27,7 +27,8 @@ use crate::ShopEndpoint;
 use crate::oauth::{Oauth, covers, endpoints};
 use crate::{ShopService, StoreAgentSettings};
 use gateway::fronts::{
-    A2A_VERSION, CallContext, CallResult, EffectiveCall, Gate, RequestLog, into_body, rest, sign, stream, terms,
+    A2A_VERSION, AnswerWire, CallContext, CallResult, EffectiveCall, Gate, RequestLog, into_body, rest, sign, stream,
+    terms,
 };
 use gateway::mounts::MountedAgent;
 use gateway::settings::{self, AuthMode, Settings};
@@ -286,7 +287,7 @@ impl<'a> StoreAgentRequest<'a> {
             mounted: self.mounted,
             head: self.head,
             caller,
-            wire: &WIRE,
+            wire: AnswerWire::Json(&WIRE),
             rules: &WIRE,
             threaded: false,
         };
