@@ -9,6 +9,8 @@
 //! - [`http`] is HTTP/1.1 on a plain socket, [`sse`] reads event streams and checks the order of their ids.
 //! - [`client`] speaks A2A 1.0 with those two, in both bindings.
 //! - [`tongue`] makes the same calls in every generation and binding.
+//! - [`peer`] starts third-party servers, as agents of the binary.
+//! - [`grpc`] is gRPC on a plain connection, with frames and messages that no proper client sends.
 //! - [`receiver`] receives webhooks and answers them as a test says, also with failures.
 //! - [`operation`] requests every operation in every generation and binding, and classifies the answers.
 //! - [`fold`] folds stream frames into a task, as a client does.
@@ -19,8 +21,10 @@
 
 pub mod client;
 pub mod fold;
+pub mod grpc;
 pub mod http;
 pub mod operation;
+pub mod peer;
 pub mod poll;
 pub mod receiver;
 pub mod seed;

@@ -110,8 +110,8 @@ enum Wire {
 }
 
 /// A webhook URL without a listener: the tests here are about the config.
-const HOOK: &str = "http://127.0.0.1:9/hook";
-const CONFIG: &str = "one";
+pub(crate) const HOOK: &str = "http://127.0.0.1:9/hook";
+pub(crate) const CONFIG: &str = "one";
 
 impl Speaker {
     /// Requests an operation; `None` where the generation does not have it.

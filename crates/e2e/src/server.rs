@@ -192,6 +192,16 @@ impl Server {
         self.child.as_ref().expect("the server runs").id()
     }
 
+    /// The peak memory of the process, as the kernel counts it.
+    ///
+    /// # Panics
+    /// When none runs.
+    pub fn peak_kib(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("the server runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak");
+        line.trim().trim_end_matches(" kB").trim().parse().expect("a number")
+    }
+
     pub fn url(&self) -> String {
         format!("http://{}", self.addr)
     }

@@ -1,6 +1,7 @@
-"""A server of A2A made with its makers' SDK: `peer.py PORT FOLDER`, with the adapter `sdk` of one version on PYTHONPATH.
+"""A server of A2A made with its makers' SDK: `peer.py PORT FOLDER [GRPC_PORT]`, with the adapter `sdk` of one version on PYTHONPATH.
 
-The same agent answers over JSON-RPC below /rpc and over HTTP+JSON below /rest. The first word it is told says what it does:
+The same agent answers over JSON-RPC below /rpc, over HTTP+JSON below /rest and, if it has a port for that, over gRPC; the card of the
+last is below /grpc. The first word it is told says what it does:
 
   ask          asks "what?" and completes with the answer
   slow         works until it is cancelled
@@ -17,6 +18,7 @@ import asyncio
 import pathlib
 import sys
 
+import grpc
 import sdk
 import uvicorn
 from a2a.server.agent_execution import AgentExecutor
@@ -77,6 +79,15 @@ class Agent(AgentExecutor):
         await TaskUpdater(event_queue, context.task_id, context.context_id).cancel()
 
 
-port, folder = int(sys.argv[1]), pathlib.Path(sys.argv[2])
-app = sdk.app(f"http://127.0.0.1:{port}", Agent(folder))
-uvicorn.run(app, host="127.0.0.1", port=port, log_level="info")
+async def main(port, folder, grpc_port=None):
+    agent = Agent(pathlib.Path(folder))
+    if grpc_port:
+        server = grpc.aio.server()
+        sdk.add_service(server, f"127.0.0.1:{grpc_port}", agent)
+        assert server.add_insecure_port(f"127.0.0.1:{grpc_port}") == int(grpc_port), "the port of gRPC is free"
+        await server.start()
+    app = sdk.app(f"http://127.0.0.1:{port}", agent, grpc_port and f"127.0.0.1:{grpc_port}")
+    await uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=int(port), log_level="info")).serve()
+
+
+asyncio.run(main(*sys.argv[1:]))

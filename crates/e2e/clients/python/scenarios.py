@@ -1,4 +1,4 @@
-"""The Python SDK (a2a-sdk 1.x) against a running server: scenarios.py ORIGIN JSONRPC|HTTP+JSON
+"""The Python SDK (a2a-sdk 1.x) against a running server: scenarios.py ORIGIN JSONRPC|HTTP+JSON|GRPC
 
 Every scenario is reported by name; the exit code is 1 when one failed. A name as third argument runs only that one.
 """
@@ -31,6 +31,8 @@ from a2a.utils.errors import (
 )
 from google.protobuf.json_format import ParseDict
 
+import channel
+
 from fold import Fold
 from wire import Ids
 
@@ -49,11 +51,13 @@ class World:
     def __init__(self, origin, binding):
         self.origin = origin
         self.binding = binding
-        self.ids = Ids()
-        self.http = httpx.AsyncClient(transport=self.ids, timeout=30)
+        self.ids = channel.Ids() if binding == 'GRPC' else Ids()
+        self.http = httpx.AsyncClient(transport=None if binding == 'GRPC' else self.ids, timeout=30)
 
     async def client(self, agent, streaming=True):
         """A client made the way the SDK advises: from the agent's card."""
+        if self.binding == 'GRPC':
+            return channel.connect(self.origin, agent, streaming, interceptors=[self.ids])
         factory = ClientFactory(
             ClientConfig(
                 httpx_client=self.http,
@@ -133,7 +137,7 @@ async def stream(world):
         events.append(event)
         fold.take(event)
     assert events[0].WhichOneof('payload') == 'task', events[0]
-    assert len(world.ids.seen) == len(events), 'every frame has an id'
+    assert len(world.ids.seen) == len(events) and all(world.ids.seen), 'every frame has an id'
     assert fold.state == TaskState.TASK_STATE_COMPLETED
     assert list(fold.artifacts.values()) == ['abc ' * 12], fold
     chunks = [e.artifact_update for e in events if e.WhichOneof('payload') == 'artifact_update']
@@ -217,7 +221,7 @@ async def leave_and_come_back(world, back):
         if index == 0:
             assert event.WhichOneof('payload') == 'task', event
             assert whole == left, f'the task as it was left: {whole} {left}'
-            assert world.ids.seen[0] == event_id
+            assert world.ids.begins_at(event_id), (world.ids.seen, event_id)
             resumed = Fold.of_task(event.task)
         else:
             resumed.take(event)

@@ -22,6 +22,10 @@ class Ids(httpx.AsyncBaseTransport):
             response.stream = _Tee(response.stream, self.seen)
         return response
 
+    def begins_at(self, event_id):
+        """Whether the newest stream began with the state that this id stands for."""
+        return self.seen[0] == event_id
+
     async def aclose(self):
         await self._inner.aclose()
 

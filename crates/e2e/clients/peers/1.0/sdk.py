@@ -1,10 +1,10 @@
 """The parts of the A2A 1.0 SDK that a peer needs."""
 
 from a2a.helpers import new_task_from_user_message
-from a2a.server.request_handlers import DefaultRequestHandler
+from a2a.server.request_handlers import DefaultRequestHandler, GrpcHandler
 from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes, create_rest_routes
 from a2a.server.tasks import InMemoryTaskStore
-from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill, Part
+from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill, Part, a2a_pb2_grpc
 from a2a.utils.errors import InvalidParamsError
 from starlette.applications import Starlette
 
@@ -36,8 +36,15 @@ def card(url, binding):
     )
 
 
-def app(base, agent):
+def add_service(server, address, agent):
+    handler = DefaultRequestHandler(agent, InMemoryTaskStore(), card(address, "GRPC"))
+    a2a_pb2_grpc.add_A2AServiceServicer_to_server(GrpcHandler(handler), server)
+
+
+def app(base, agent, grpc_address):
     routes = []
+    if grpc_address:
+        routes += create_agent_card_routes(card(grpc_address, "GRPC"), card_url="/grpc/.well-known/agent-card.json")
     for place, binding in [("/rpc", "JSONRPC"), ("/rest", "HTTP+JSON")]:
         about = card(base + place, binding)
         handler = DefaultRequestHandler(agent, InMemoryTaskStore(), about)
