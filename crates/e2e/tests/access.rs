@@ -8,6 +8,7 @@
 use std::path::Path;
 use std::process::Command;
 
+use e2e::grpc;
 use e2e::{Operation, Server, Speaker, Tongue, Verdict, until};
 use serde_json::{Value, json};
 
@@ -126,9 +127,22 @@ impl House {
         House { server, secrets }
     }
 
+    fn secret(&self, kind: Kind) -> Option<&String> {
+        self.secrets.iter().find(|(known, _)| *known == kind).and_then(|(_, secret)| secret.as_ref())
+    }
+
+    /// An operation over gRPC, with the caller's credential.
+    fn call(&self, kind: Kind, service: &str, operation: Operation, task: &str) -> Option<grpc::Reply> {
+        let mut call = grpc::operation(service, operation, task)?;
+        if let Some(secret) = self.secret(kind) {
+            call = call.header("authorization", &format!("Bearer {secret}"));
+        }
+        Some(grpc::Connection::open(self.server.addr()).first_answer(&call))
+    }
+
     fn speaker(&self, kind: Kind, tongue: Tongue) -> Speaker {
         let agent = self.server.agent("scripted");
-        let secret = self.secrets.iter().find(|(known, _)| *known == kind).and_then(|(_, secret)| secret.as_ref());
+        let secret = self.secret(kind);
         tongue.speaker(&match secret {
             Some(secret) => agent.with("Authorization", &format!("Bearer {secret}")),
             None => agent,
@@ -189,8 +203,39 @@ fn table(visibility: &str, config: &str) {
             assert_eq!(after == "canceled", touched, "{visibility}: {kind:?} in {tongue:?} left it {after}");
         }
     }
-    // 6 generations and bindings, 8 callers; 15 operations less those that one does not have.
-    assert_eq!(asked, 8 * (15 * 2 + 14 * 3 + 9), "every cell of the table was asked for");
+    asked += [grpc::V1, grpc::V03].map(|service| over_grpc(&house, visibility, service)).iter().sum::<usize>();
+    // 8 generations and bindings, 8 callers; 15 operations less those that one does not have.
+    assert_eq!(asked, 8 * (15 * 3 + 14 * 4 + 9), "every cell of the table was asked for");
+}
+
+/// The cells of a service of gRPC.
+fn over_grpc(house: &House, visibility: &str, service: &str) -> usize {
+    let mut asked = 0;
+    for kind in KINDS {
+        for operation in Operation::ON_NONE {
+            let Some(reply) = house.call(kind, service, operation, "") else { continue };
+            let place = format!("{visibility}: {kind:?} {operation:?} of {service}");
+            assert_eq!(reply.verdict(), expected(kind, visibility, operation), "{place}: {reply:?}");
+            asked += 1;
+        }
+        let task = house.task(Tongue::V1);
+        let never = missing(&task);
+        for operation in Operation::ON_A_TASK {
+            let Some(reply) = house.call(kind, service, operation, &task) else { continue };
+            let wanted = expected(kind, visibility, operation);
+            let place = format!("{visibility}: {kind:?} {operation:?} of {service}");
+            assert_eq!(reply.verdict(), wanted, "{place}: {reply:?}");
+            if wanted != Verdict::Allowed {
+                let unknown = house.call(kind, service, operation, &never).unwrap();
+                assert_eq!(reply.face(&task), unknown.face(&never), "{place}: not to be told from a missing task");
+            }
+            asked += 1;
+        }
+        let after = house.speaker(Kind::Owner, Tongue::V1).get(&task).state;
+        let touched = expected(kind, visibility, Operation::Cancel) == Verdict::Allowed;
+        assert_eq!(after == "canceled", touched, "{visibility}: {kind:?} over gRPC left it {after}");
+    }
+    asked
 }
 
 #[test]

@@ -102,7 +102,7 @@ fn a_wrong_agent_stops_the_start_with_what_to_do() {
         String::from_utf8_lossy(&done.stderr).into_owned()
     };
     let said = refused(Server::options().args(&["--agent", "upper"]));
-    assert!(said.contains("NAME=https://host or NAME=command:PROGRAM"), "{said}");
+    assert!(said.contains("NAME=https://host, NAME=grpc://host:port or NAME=command:PROGRAM"), "{said}");
     std::fs::write(folder.path().join("rialto.yaml"), "agents:\n  a: { kind: comand, run: cat }\n").unwrap();
     let said = refused(Server::options().config("as written"));
     assert!(said.contains("line 2") && said.contains("did you mean `command`?"), "{said}");

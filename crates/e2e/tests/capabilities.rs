@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
 
+use e2e::grpc::{self, V1, V03, code, proto};
 use e2e::http::{Connection, Request};
 use e2e::operation::Operation;
 use e2e::tongue::Tongue;
@@ -191,6 +192,78 @@ fn a_config_inside_a_send_is_refused_and_leaves_no_task() {
     }
 }
 
+/// A missing capability in the service of each generation: the code, and what the words begin with.
+fn assert_refused_over_grpc(row: &str, service: &str, reply: &grpc::Reply, reason: &str) {
+    let (code, name) = match (service == V1, reason) {
+        (true, _) => (code::FAILED_PRECONDITION, ""),
+        (false, "UNSUPPORTED_OPERATION") => (code::UNIMPLEMENTED, "UnsupportedOperationError: "),
+        (false, _) => (code::UNIMPLEMENTED, "PushNotificationNotSupportedError: "),
+    };
+    assert_eq!((reply.http, reply.status()), (200, Some(code)), "{row}: {reply:?}");
+    assert!(reply.words().starts_with(name) && reply.words().len() > name.len(), "{row}: {reply:?}");
+    assert!(reply.details().contains(reason), "{row}: the status says {reason}: {reply:?}");
+    assert!(reply.body.is_empty(), "{row}: {reply:?}");
+}
+
+fn over_grpc(server: &Server, service: &str, agent: &str, operation: Operation, task: &str) -> Option<grpc::Reply> {
+    let call = grpc::operation(service, operation, task)?.header("x-a2a-agent", agent);
+    Some(grpc::Connection::open(server.addr()).first_answer(&call))
+}
+
+/// A send with a push config inside.
+fn send_with_config_over_grpc(server: &Server, service: &str, agent: &str) -> grpc::Reply {
+    let text = proto::field(1, "with a config");
+    let request = match service == V1 {
+        true => [proto::send_v1(&text), proto::field(3, proto::field(2, proto::field(4, HOOK)))].concat(),
+        // A field that comes twice is merged: the first half makes the send blocking.
+        false => [proto::send_v03(&text), proto::field(2, proto::field(2, proto::field(2, HOOK)))].concat(),
+    };
+    let call = grpc::Call::new(&format!("{service}/SendMessage")).header("x-a2a-agent", agent).message(&request);
+    grpc::Connection::open(server.addr()).first_answer(&call)
+}
+
+#[test]
+fn each_service_of_grpc_refuses_streams_and_push_where_the_agent_has_none() {
+    let server = server();
+    for (agent, streams, pushes) in
+        [("neither", false, false), ("unstreamed", false, true), ("unpushed", true, false), ("both", true, true)]
+    {
+        let client = server.agent(agent);
+        let settled = client.send(message("done"))["id"].as_str().unwrap().to_owned();
+        let streaming = [&STREAMS[..], &[Operation::ContinueStream]].concat().into_iter();
+        let streaming = streaming.map(|operation| (operation, streams, "UNSUPPORTED_OPERATION"));
+        let pushing = PUSHES.into_iter().map(|operation| (operation, pushes, "PUSH_NOTIFICATION_NOT_SUPPORTED"));
+        let rows: Vec<_> = streaming.chain(pushing).collect();
+        for service in [V1, V03] {
+            // The last stream answers it, and it settles.
+            let waits = client.send(message("ask: well?"))["id"].as_str().unwrap().to_owned();
+            for (operation, offered, reason) in &rows {
+                // The refusal is the same with and without a task.
+                let tasks: &[&str] = if *offered { &[&waits] } else { &[&waits, &settled, NO_TASK] };
+                for task in tasks {
+                    let row = format!("{agent} {service} {operation:?} {task}");
+                    let reply = over_grpc(&server, service, agent, *operation, task).unwrap();
+                    match offered {
+                        true => assert!(matches!(reply.status(), None | Some(code::OK)), "{row}: {reply:?}"),
+                        false => assert_refused_over_grpc(&row, service, &reply, reason),
+                    }
+                }
+            }
+            let row = format!("{agent} {service} a send with a config");
+            let before = client.rpc("ListTasks", json!({})).unwrap()["totalSize"].as_u64().unwrap();
+            let reply = send_with_config_over_grpc(&server, service, agent);
+            let after = client.rpc("ListTasks", json!({})).unwrap()["totalSize"].as_u64().unwrap();
+            match pushes {
+                true => assert_eq!((reply.messages().len(), after), (1, before + 1), "{row}: {reply:?}"),
+                false => {
+                    assert_refused_over_grpc(&row, service, &reply, "PUSH_NOTIFICATION_NOT_SUPPORTED");
+                    assert_eq!(after, before, "{row}: it leaves no task");
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn push_off_for_the_whole_server_is_refused_by_every_agent() {
     for section in ["push: off\n", "push: false\n", "push: { enabled: false }\n"] {
@@ -204,6 +277,17 @@ fn push_off_for_the_whole_server_is_refused_by_every_agent() {
             let (status, body) = send_with_config(tongue, &client);
             let row = format!("{section} {tongue:?} a send with a config");
             assert_refused(&row, tongue, status, &body, -32003, "PUSH_NOTIFICATION_NOT_SUPPORTED");
+        }
+        for service in [V1, V03] {
+            let mut replies =
+                vec![("a send with a config".to_owned(), send_with_config_over_grpc(&server, service, "both"))];
+            replies.extend(PUSHES.into_iter().map(|operation| {
+                (format!("{operation:?}"), over_grpc(&server, service, "both", operation, NO_TASK).unwrap())
+            }));
+            for (operation, reply) in replies {
+                let row = format!("{section} {service} {operation}");
+                assert_refused_over_grpc(&row, service, &reply, "PUSH_NOTIFICATION_NOT_SUPPORTED");
+            }
         }
         let card = server.get("/a2a/both/.well-known/agent-card.json").json();
         assert_ne!(card["capabilities"]["pushNotifications"], true, "{section}: {card}");

@@ -10,9 +10,10 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use e2e::grpc::{self, V1, V03, proto};
 use e2e::http::{Connection, Request};
 use e2e::poll::PATIENCE;
-use e2e::{Events, Next, Server, Tongue, fresh_id, parts};
+use e2e::{Events, Next, Operation, Server, Tongue, fresh_id, parts};
 use serde_json::{Value, json};
 
 const CONFIG: &str = r#"
@@ -67,18 +68,53 @@ struct Victim {
     headers: Headers,
     task: String,
     secrets: Vec<String>,
-    /// The address and operation at which its owner can resume its stream, if the dialect has one.
-    resumes_at: Option<&'static str>,
+    /// The addresses and operations at which its owner can resume its stream, if the dialect has them.
+    resumes_at: &'static [&'static str],
+}
+
+/// A request in one of the protocols.
+enum Form {
+    Http(Request),
+    Grpc(grpc::Call),
+}
+
+impl From<Request> for Form {
+    fn from(request: Request) -> Form {
+        Form::Http(request)
+    }
+}
+
+impl From<grpc::Call> for Form {
+    fn from(call: grpc::Call) -> Form {
+        Form::Grpc(call)
+    }
+}
+
+impl Form {
+    fn header(self, name: &str, value: &str) -> Form {
+        match self {
+            Form::Http(request) => Form::Http(request.header(name, value)),
+            Form::Grpc(call) => Form::Grpc(call.header(name, value)),
+        }
+    }
+
+    /// Asks that the connection ends with the answer; HTTP/2 has no header for that.
+    fn on_its_own(self) -> Form {
+        match self {
+            Form::Http(request) => Form::Http(request.header("connection", "close")),
+            Form::Grpc(call) => Form::Grpc(call),
+        }
+    }
 }
 
 /// A streaming operation on the wire: the address, and the request for a task of this id.
 struct Shape {
     place: String,
-    request: Box<dyn Fn(&str) -> Request + Send + Sync>,
+    request: Box<dyn Fn(&str) -> Form + Send + Sync>,
 }
 
-fn shape(place: String, request: impl Fn(&str) -> Request + Send + Sync + 'static) -> Shape {
-    Shape { place, request: Box::new(request) }
+fn shape<F: Into<Form>>(place: String, request: impl Fn(&str) -> F + Send + Sync + 'static) -> Shape {
+    Shape { place, request: Box::new(move |task| request(task).into()) }
 }
 
 fn rpc(path: &str, method: &str, params: Value) -> Request {
@@ -174,6 +210,7 @@ fn shapes(server: &Server) -> Vec<Shape> {
             }
         }
     }
+    all.extend(shapes_of_grpc());
     // LangSmith's.
     for agent in ["assistant", "scripted", "store"] {
         for end in ["", "/"] {
@@ -260,6 +297,56 @@ fn shapes(server: &Server) -> Vec<Shape> {
     all
 }
 
+/// The ways to name an agent over gRPC; a tenant may follow it in 1.0.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Naming {
+    Nothing,
+    Metadata,
+    Path,
+    Tenant(&'static str),
+}
+
+/// A call of gRPC, with the fields of its request that are not the tenant.
+fn call(service: &str, method: &str, naming: Naming, agent: &str, request: &[u8]) -> grpc::Call {
+    let path = format!("{service}/{method}");
+    let named = format!("a2a/{agent}");
+    match naming {
+        Naming::Nothing => grpc::Call::new(&path).message(request),
+        Naming::Metadata => grpc::Call::new(&path).header("x-a2a-agent", agent).message(request),
+        Naming::Path => grpc::Call::new(&format!("/{named}{path}")).message(request),
+        Naming::Tenant(tenant) => {
+            let tenant = if tenant.is_empty() { named } else { format!("{named}/{tenant}") };
+            // The first field of a send and of a subscription.
+            grpc::Call::new(&path).message(&[proto::field(1, tenant), request.to_vec()].concat())
+        }
+    }
+}
+
+/// The streaming operations of both services of gRPC.
+fn shapes_of_grpc() -> Vec<Shape> {
+    use Naming::{Metadata, Nothing, Path, Tenant};
+    let mut all = Vec::new();
+    let agents = ["echo", "scripted", "assistant", "open", "shut", "store"];
+    let every = |naming: Naming| agents.map(|agent| (naming, agent));
+    let of_v1 = [Tenant(""), Tenant("north"), Tenant("acme"), Tenant("plant")].map(every).concat();
+    let of_both = [&[(Nothing, "")][..], &every(Metadata), &every(Path)].concat();
+    for (service, namings) in [(V1, [&of_both[..], &of_v1].concat()), (V03, of_both.clone())] {
+        for (naming, agent) in namings {
+            let place = |operation: &str| format!("{service} {operation} {naming:?} {agent}");
+            all.push(shape(place("stream"), move |_| {
+                let part = proto::field(1, TEXT);
+                let request = if service == V1 { proto::send_v1(&part) } else { proto::send_v03(&part) };
+                call(service, "SendStreamingMessage", naming, agent, &request)
+            }));
+            all.push(shape(place("subscribe"), move |task| match service == V1 {
+                true => call(service, "SubscribeToTask", naming, agent, &proto::field(2, task)),
+                false => call(service, "TaskSubscription", naming, agent, &proto::field(1, format!("tasks/{task}"))),
+            }));
+        }
+    }
+    all
+}
+
 /// A message of 0.3.
 fn older() -> Value {
     json!({ "message": {
@@ -280,7 +367,11 @@ fn own_id(shown: &str) -> String {
 }
 
 /// The text of an immediate answer: the whole of it, or the first frames of a stream.
-fn answer(server: &Server, request: &Request) -> String {
+fn answer(server: &Server, request: &Form) -> String {
+    let request = match request {
+        Form::Http(request) => request,
+        Form::Grpc(call) => return answer_over_grpc(server, call),
+    };
     let mut connection = Connection::open(server.addr()).expect("the server accepts");
     connection.send(request).expect("the server reads");
     let head = connection.head().expect("the server answers");
@@ -298,7 +389,29 @@ fn answer(server: &Server, request: &Request) -> String {
     said
 }
 
-fn with(mut request: Request, headers: &Headers) -> Request {
+/// The same over gRPC, with the status and its details.
+fn answer_over_grpc(server: &Server, call: &grpc::Call) -> String {
+    let connection = grpc::Connection::open(server.addr());
+    let mut stream = connection.open_stream(call);
+    let mut said = Vec::new();
+    let mut patience = PATIENCE;
+    while let Some(Some(message)) = stream.message_within(patience) {
+        said.extend(message);
+        patience = Duration::from_millis(300);
+    }
+    let told = stream.reply();
+    let details = told.details();
+    format!("{}{:?}{}{details}", String::from_utf8_lossy(&said), told.status(), told.words())
+}
+
+fn with(mut request: Form, headers: &Headers) -> Form {
+    for (name, value) in headers {
+        request = request.header(name, value);
+    }
+    request
+}
+
+fn with_http(mut request: Request, headers: &Headers) -> Request {
     for (name, value) in headers {
         request = request.header(name, value);
     }
@@ -321,7 +434,7 @@ fn person(server: &Server) -> (String, Headers) {
 
 fn victims(server: &Server) -> Vec<Victim> {
     let asked = |path: &str, headers: &Headers, method: &str, params: Value| {
-        let response = server.exchange(&with(rpc(path, method, params), headers));
+        let response = server.exchange(&with_http(rpc(path, method, params), headers));
         let answer = response.json();
         assert!(answer.get("result").is_some(), "{path} {method}: {answer}");
         answer["result"].clone()
@@ -330,9 +443,32 @@ fn victims(server: &Server) -> Vec<Victim> {
     let mut all = Vec::new();
     // A caller with a key, at a named agent and at the default agent; and an assistant's.
     for (name, path, resumes_at) in [
-        ("ada at scripted", "/a2a/scripted", "V1 stream /a2a/scripted"),
-        ("ada at the root", "/a2a", "V1 stream /a2a"),
-        ("ada at the assistant", "/a2a/assistant", "V1 stream /a2a/assistant"),
+        (
+            "ada at scripted",
+            "/a2a/scripted",
+            &[
+                "V1 stream /a2a/scripted",
+                "/lf.a2a.v1.A2AService stream Metadata scripted",
+                "/lf.a2a.v1.A2AService subscribe Tenant(\"\") scripted",
+                "/a2a.v1.A2AService stream Path scripted",
+                "/a2a.v1.A2AService subscribe Metadata scripted",
+            ][..],
+        ),
+        (
+            "ada at the root",
+            "/a2a",
+            &["V1 stream /a2a", "/lf.a2a.v1.A2AService stream Nothing ", "/a2a.v1.A2AService stream Nothing "],
+        ),
+        (
+            "ada at the assistant",
+            "/a2a/assistant",
+            &[
+                "V1 stream /a2a/assistant",
+                "/lf.a2a.v1.A2AService stream Path assistant",
+                "/lf.a2a.v1.A2AService stream Tenant(\"north\") assistant",
+                "/a2a.v1.A2AService stream Metadata assistant",
+            ],
+        ),
     ] {
         let secret = format!("secret-{}", fresh_id());
         let headers = bearer("ADA_KEY");
@@ -340,7 +476,7 @@ fn victims(server: &Server) -> Vec<Victim> {
         let versioned: Headers = headers.iter().cloned().chain([("A2A-Version", "1.0".to_owned())]).collect();
         let task = asked(path, &versioned, "SendMessage", message)["task"].clone();
         let secrets = vec![secret, text(&task["contextId"])];
-        all.push(Victim { name, headers, task: text(&task["id"]), secrets, resumes_at: Some(resumes_at) });
+        all.push(Victim { name, headers, task: text(&task["id"]), secrets, resumes_at });
     }
     // A shop's cart, whose token is valuable.
     let headers = bearer("SHOP_KEY");
@@ -350,7 +486,7 @@ fn victims(server: &Server) -> Vec<Victim> {
     let cart = text(&task["artifacts"][0]["parts"][0]["data"]["token"]);
     let secrets = vec![cart, text(&task["contextId"])];
     let id = own_id(&text(&task["id"]));
-    let resumes_at = Some("aly rpc stream /api/a2a");
+    let resumes_at = &["aly rpc stream /api/a2a"];
     all.push(Victim { name: "a cart of acme", headers, task: id, secrets, resumes_at });
     // A system that needs a token.
     let secret = format!("secret-{}", fresh_id());
@@ -359,7 +495,7 @@ fn victims(server: &Server) -> Vec<Victim> {
     let versioned: Headers = headers.iter().cloned().chain([("A2A-Version", "1.0".to_owned())]).collect();
     let task = asked(path, &versioned, "SendMessage", e2e::send(e2e::message(&secret)))["task"].clone();
     let secrets = vec![secret, text(&task["contextId"])];
-    let resumes_at = Some("orloj 1.0 stream /orloj/v1/agent-systems/shut/a2a");
+    let resumes_at = &["orloj 1.0 stream /orloj/v1/agent-systems/shut/a2a"];
     all.push(Victim { name: "a run of a shut system", headers, task: text(&task["id"]), secrets, resumes_at });
     // A purchase.
     let (seller, selling) = person(server);
@@ -371,7 +507,7 @@ fn victims(server: &Server) -> Vec<Victim> {
     });
     let rest = |path: &str, headers: &Headers, body: &Value| {
         let request = Request::new("POST", &format!("/api/v1{path}"));
-        let request = with(if body.is_null() { request } else { request.json(body) }, headers);
+        let request = with_http(if body.is_null() { request } else { request.json(body) }, headers);
         let response = server.exchange(&request);
         assert_eq!(response.status(), 200, "{path}: {}", response.text());
         response.json()["data"].clone()
@@ -386,7 +522,7 @@ fn victims(server: &Server) -> Vec<Victim> {
         headers: buying,
         task,
         secrets,
-        resumes_at: Some("uumit subscribe /uumit/a2a"),
+        resumes_at: &["uumit subscribe /uumit/a2a"],
     });
     all
 }
@@ -408,11 +544,11 @@ fn start() -> Server {
     KEYS.iter().fold(options, |options, (name, secret)| options.env(name, secret)).start()
 }
 
-/// The result for some shapes: the number of requests, and how often each victim saw its own secret.
+/// The result for some shapes: the number of requests, and how often each victim saw its own secret in each place.
 #[derive(Default)]
 struct Tally {
     asked: usize,
-    seen: HashMap<&'static str, usize>,
+    seen: HashMap<(&'static str, &'static str), usize>,
 }
 
 fn ask(server: &Server, shapes: &[Shape], victims: &[Victim], strangers: &[(&'static str, Headers)]) -> Tally {
@@ -420,7 +556,7 @@ fn ask(server: &Server, shapes: &[Shape], victims: &[Victim], strangers: &[(&'st
     for (shape, victim) in shapes.iter().flat_map(|shape| victims.iter().map(move |victim| (shape, victim))) {
         for event in [None, Some(format!("{}.1", victim.task)), Some(format!("{}.3", victim.task))] {
             let request = || {
-                let request = (shape.request)(&victim.task).header("connection", "close");
+                let request = (shape.request)(&victim.task).on_its_own();
                 match &event {
                     Some(event) => request.header("Last-Event-ID", event),
                     None => request,
@@ -435,10 +571,10 @@ fn ask(server: &Server, shapes: &[Shape], victims: &[Victim], strangers: &[(&'st
                 tally.asked += 1;
             }
             // The same request shows its owner the secret that it hides from others.
-            if victim.resumes_at == Some(&shape.place) {
+            if let Some(place) = victim.resumes_at.iter().find(|place| **place == shape.place) {
                 let said = answer(server, &with(request(), &victim.headers));
                 let told = victim.secrets.iter().any(|secret| said.contains(secret));
-                *tally.seen.entry(victim.name).or_default() += usize::from(told);
+                *tally.seen.entry((victim.name, place)).or_default() += usize::from(told);
             }
         }
     }
@@ -457,11 +593,68 @@ fn no_stream_of_any_dialect_tells_a_stranger_of_a_task() {
     });
     let asked: usize = tallies.iter().map(|tally| tally.asked).sum();
     assert_eq!(asked, victims.len() * shapes.len() * 3 * strangers.len());
-    for victim in &victims {
-        let seen: usize = tallies.iter().filter_map(|tally| tally.seen.get(victim.name)).sum();
-        assert!(seen > 0, "{} sees its own task", victim.name);
+    for (victim, place) in victims.iter().flat_map(|victim| victim.resumes_at.iter().map(move |place| (victim, place)))
+    {
+        let seen: usize = tallies.iter().filter_map(|tally| tally.seen.get(&(victim.name, *place))).sum();
+        assert!(seen > 0, "{} sees its own task at {place}", victim.name);
     }
     eprintln!("{asked} requests, {} operations at their addresses", shapes.len());
+    assert!(!server.log().contains("panicked"));
+}
+
+/// The calls that are no streams, at the victims' own agents. Which callers may make them at all is tested in `access`.
+#[test]
+fn no_call_of_grpc_tells_a_stranger_of_a_task_or_changes_it() {
+    let server = start();
+    let (victims, strangers) = (victims(&server), strangers(&server));
+    let said = |service: &str, operation: Operation, agent: &str, task: &str, headers: &Headers| {
+        let call = grpc::operation(service, operation, task)?.header("x-a2a-agent", agent);
+        let Form::Grpc(call) = with(call.into(), headers) else { unreachable!("a call stays one") };
+        Some(answer_over_grpc(&server, &call))
+    };
+    let owner = |service, operation, agent, victim: &Victim| {
+        said(service, operation, agent, &victim.task, &victim.headers).unwrap_or_default()
+    };
+    let mut asked = 0;
+    for service in [V1, V03] {
+        // The cancel is last, for what it would end.
+        let operations = [&[Operation::List, Operation::ExtendedCard][..], &Operation::ON_A_TASK].concat();
+        for agent in ["echo", "scripted", "assistant", "open", "shut", "store"] {
+            for victim in &victims {
+                let config = owner(service, Operation::PushCreate, agent, victim);
+                let before = owner(service, Operation::Get, agent, victim);
+                for operation in &operations {
+                    for (name, headers) in &strangers {
+                        let Some(said) = said(service, *operation, agent, &victim.task, headers) else { continue };
+                        for secret in &victim.secrets {
+                            let place = format!("{service} {operation:?} at {agent}, {name}, {}", victim.name);
+                            assert!(!said.contains(secret), "{place}: {secret} is in {said}");
+                        }
+                        asked += 1;
+                    }
+                }
+                let place = format!("{service} at {agent}: {}", victim.name);
+                assert_eq!(owner(service, Operation::Get, agent, victim), before, "{place}: the task is as it was");
+                if config.contains("Some(0)") {
+                    let kept = owner(service, Operation::PushGet, agent, victim);
+                    assert!(kept.contains("127.0.0.1:9"), "{place}: so is its webhook: {kept}");
+                }
+            }
+        }
+        // The owners see what is hidden from strangers.
+        for (name, agent) in [("ada at scripted", "scripted"), ("ada at the assistant", "assistant")] {
+            let victim = victims.iter().find(|victim| victim.name == name).unwrap();
+            for operation in [Operation::Get, Operation::Subscribe] {
+                let own = owner(service, operation, agent, victim);
+                assert!(own.contains(&victim.secrets[0]), "{service} {operation:?}: {own}");
+            }
+        }
+        let ada = victims.iter().find(|victim| victim.name == "ada at scripted").unwrap();
+        if let Some(list) = said(service, Operation::List, "scripted", "", &ada.headers) {
+            assert!(list.contains(&ada.task), "{service}: {list}");
+        }
+    }
+    eprintln!("{asked} calls");
     assert!(!server.log().contains("panicked"));
 }
 

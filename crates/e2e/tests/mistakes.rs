@@ -150,7 +150,7 @@ fn a_mistake_on_the_command_line_is_told_with_what_to_do() {
         ),
         (
             &["serve", "--agent", "mine"],
-            "rialto: --agent \"mine\" is no agent; write NAME=https://host or NAME=command:PROGRAM ARGUMENTS"
+            "rialto: --agent \"mine\" is no agent; write NAME=https://host, NAME=grpc://host:port or NAME=command:PROGRAM ARGUMENTS"
                 .to_owned(),
         ),
     ] {
@@ -301,7 +301,7 @@ fn a_mistake_in_a_request_is_told_in_the_callers_protocol() {
 
 #[test]
 fn an_agent_that_is_not_there_is_told_with_its_address_and_the_reason() {
-    let nowhere = e2e::server::free_address();
+    let nowhere = "127.0.0.1:1";
     let config = format!("agents:\n  mine: {{ kind: http, url: 'http://{nowhere}/turns?key=hidden', retries: 0 }}\n");
     let server = Server::options().config(&config).start();
     let failed = server.agent("mine").send(e2e::message("anyone there?"));

@@ -170,6 +170,7 @@ fn one_liners(page: &str, shown: &'static str) {
     let far = Server::start(&[]);
     let ours = format!("{}/a2a/echo", far.url());
     let text = Page::open(page).with(shown, "").text.replace(shown, &ours);
+    let text = text.replace("grpc://127.0.0.1:50051", &far.url().replace("http://", "grpc://"));
     let lines: Vec<&str> = text.split("rialto serve --agent ").skip(1).collect();
     assert!(!lines.is_empty());
     for line in lines {

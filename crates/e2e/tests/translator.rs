@@ -3,166 +3,31 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 
-use std::fs::{self, File};
-use std::net::SocketAddr;
-use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, Weak};
 
-use e2e::http::{Connection, Request};
+use e2e::peer::{GENERATIONS, Peer, World};
 use e2e::poll::PATIENCE;
 use e2e::server::free_address;
-use e2e::{Heard, Server, Speaker, Tongue, folded, fresh_id, setup, until};
+use e2e::{Heard, Server, Speaker, Tongue, folded, fresh_id, until};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
-/// The generations with SDKs, by the folders of their environments.
-const GENERATIONS: [&str; 2] = ["1.0", "0.3"];
 /// The bindings of a peer.
 const PLACES: [&str; 2] = ["rpc", "rest"];
 
-/// A server of one generation; it ends with the value.
-struct Peer {
-    generation: &'static str,
-    child: Child,
-    addr: SocketAddr,
-    folder: TempDir,
-}
-
-impl Peer {
-    fn start(generation: &'static str) -> Peer {
-        Peer::start_at(generation, free_address())
-    }
-
-    fn start_at(generation: &'static str, addr: SocketAddr) -> Peer {
-        let peers = setup::clients().join("peers");
-        let python = setup::ensure(&format!("peers/{generation}/.venv/.stamp")).with_file_name("bin/python");
-        let folder = tempfile::tempdir().unwrap();
-        let log = File::create(folder.path().join("log")).unwrap();
-        let child = Command::new(python)
-            .arg(peers.join("peer.py"))
-            .arg(addr.port().to_string())
-            .arg(folder.path())
-            .env("PYTHONPATH", peers.join(generation))
-            // Keeps bytecode out of the sources.
-            .env("PYTHONDONTWRITEBYTECODE", "1")
-            .stdin(Stdio::null())
-            .stderr(log.try_clone().unwrap())
-            .stdout(log)
-            .spawn()
-            .unwrap();
-        let peer = Peer { generation, child, addr, folder };
-        until("the peer is ready", PATIENCE, || {
-            let card = Request::new("GET", "/rpc/.well-known/agent-card.json");
-            let response = Connection::open(addr).ok()?.exchange(&card).ok()?;
-            (response.status() == 200).then_some(())
-        });
-        peer
-    }
-
-    /// Whether the peer did this.
-    fn did(&self, act: &str) -> bool {
-        self.times(act) > 0
-    }
-
-    fn times(&self, act: &str) -> usize {
-        let acts = fs::read_to_string(self.folder.path().join("acts")).unwrap_or_default();
-        acts.lines().filter(|line| *line == act).count()
-    }
-
-    /// Lets the peer finish the work that waits at a gate.
-    fn open_gate(&self, gate: &str) {
-        fs::write(self.folder.path().join(gate), "").unwrap();
-    }
-
-    fn kill(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-
-    /// The name of its agent at a place.
-    fn agent(&self, place: &str) -> String {
-        format!("{place}-{}", self.generation.replace('.', "-"))
-    }
-
-    /// Its agents in a config, with more options.
-    fn config(&self, options: &str) -> String {
-        let agent =
-            |place| format!("  {}: {{ kind: a2a, url: 'http://{}/{place}'{options} }}\n", self.agent(place), self.addr);
-        PLACES.map(agent).concat()
-    }
-}
-
-impl Drop for Peer {
-    fn drop(&mut self) {
-        self.kill();
-        if std::thread::panicking() {
-            let log = fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
-            let lines: Vec<&str> = log.lines().collect();
-            let tail = lines[lines.len().saturating_sub(40)..].join("\n");
-            eprintln!("--- the peer of {} said ---\n{tail}", self.generation);
-        }
-    }
-}
-
-/// Rialto with a peer of every generation behind it.
-struct World {
-    server: Server,
-    peers: Vec<Peer>,
-}
-
-impl World {
-    fn start() -> World {
-        let peers: Vec<Peer> = std::thread::scope(|scope| {
-            let starting = GENERATIONS.map(|generation| scope.spawn(move || Peer::start(generation)));
-            starting.into_iter().map(|peer| peer.join().unwrap()).collect()
-        });
-        let agents: String = peers.iter().map(|peer| peer.config("")).collect();
-        let server = Server::options().config(&format!("agents:\n{agents}")).start();
-        World { server, peers }
-    }
-
-    /// One instance for all tests that do not change it, while any of them runs.
-    fn shared() -> Arc<World> {
-        static SHARED: Mutex<Weak<World>> = Mutex::new(Weak::new());
-        let mut shared = SHARED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        shared.upgrade().unwrap_or_else(|| {
-            let world = Arc::new(World::start());
-            *shared = Arc::downgrade(&world);
-            world
-        })
-    }
-
-    /// Every generation of callers with every peer and binding, all at once. A failure does not stop the others.
-    fn every_row(&self, row: impl Fn(&Speaker, &Peer) + Sync) {
-        self.rows(&|_, _| true, &row);
-    }
-
-    /// The same, for the peers and bindings that `fits` selects.
-    fn rows(&self, fits: &dyn Fn(&str, &str) -> bool, row: &(impl Fn(&Speaker, &Peer) + Sync)) {
-        let mut failed = Vec::new();
-        std::thread::scope(|scope| {
-            let mut running = Vec::new();
-            for peer in &self.peers {
-                for place in PLACES.into_iter().filter(|place| fits(peer.generation, place)) {
-                    for tongue in Tongue::ALL {
-                        let caller = tongue.speaker(&self.server.agent(&peer.agent(place)));
-                        running.push((caller.clone(), scope.spawn(move || row(&caller, peer))));
-                    }
-                }
-            }
-            for (caller, row) in running {
-                if row.join().is_err() {
-                    failed.push(format!("{:?} to {}", caller.tongue, caller.client.base()));
-                }
-            }
-        });
-        assert!(failed.is_empty(), "{} rows failed: {failed:#?}", failed.len());
-    }
+/// One world for all tests that do not change it, while any of them runs.
+fn shared() -> Arc<World> {
+    static SHARED: Mutex<Weak<World>> = Mutex::new(Weak::new());
+    let mut shared = SHARED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    shared.upgrade().unwrap_or_else(|| {
+        let world = Arc::new(World::start(&PLACES));
+        *shared = Arc::downgrade(&world);
+        world
+    })
 }
 
 #[test]
 fn a_message_of_every_generation_is_answered_by_peers_of_every_generation() {
-    World::shared().every_row(|caller, _| {
+    shared().every_row(|caller, _| {
         let done = caller.tell("good morning");
         assert_eq!((done.state.as_str(), done.texts.concat().as_str()), ("completed", "good morning"));
         assert_eq!(caller.get(&done.id), done, "it is a task here, and stays one");
@@ -171,7 +36,7 @@ fn a_message_of_every_generation_is_answered_by_peers_of_every_generation() {
 
 #[test]
 fn chunks_are_streamed_through_as_chunks() {
-    World::shared().every_row(|caller, _| {
+    shared().every_row(|caller, _| {
         let heard = caller.stream("chunks").rest();
         assert_eq!(folded(&heard), ("completed".to_owned(), vec!["one two three".to_owned()]), "{heard:?}");
         let chunks: Vec<(&str, bool)> = heard
@@ -187,7 +52,7 @@ fn chunks_are_streamed_through_as_chunks() {
 
 #[test]
 fn a_question_of_a_peer_is_asked_here_and_its_answer_reaches_the_task_that_asked() {
-    World::shared().every_row(|caller, peer| {
+    shared().every_row(|caller, peer| {
         let asked = caller.tell("ask");
         assert_eq!(asked.state, "input-required");
         assert_eq!(caller.words(&asked.id), "what?");
@@ -201,7 +66,7 @@ fn a_question_of_a_peer_is_asked_here_and_its_answer_reaches_the_task_that_asked
 
 #[test]
 fn a_question_is_streamed_and_ends_the_stream() {
-    World::shared().every_row(|caller, _| {
+    shared().every_row(|caller, _| {
         let heard = caller.stream("ask").rest();
         assert_eq!(heard.last().and_then(Heard::state), Some("input-required"), "{heard:?}");
     });
@@ -209,7 +74,7 @@ fn a_question_is_streamed_and_ends_the_stream() {
 
 #[test]
 fn a_cancel_cancels_the_task_here_and_at_the_peer() {
-    World::shared().every_row(|caller, peer| {
+    shared().every_row(|caller, peer| {
         let work = format!("slow {}", fresh_id());
         let id = caller.begin(&work);
         until("the peer works", PATIENCE, || peer.did(&format!("began {work}")).then_some(()));
@@ -224,7 +89,7 @@ fn a_cancel_cancels_the_task_here_and_at_the_peer() {
 
 #[test]
 fn a_failure_of_a_peer_is_a_failure_here_in_its_own_words() {
-    World::shared().every_row(|caller, _| {
+    shared().every_row(|caller, _| {
         let failed = caller.tell("fail");
         assert_eq!((failed.state.as_str(), caller.words(&failed.id).as_str()), ("failed", "out of luck"));
         let heard = caller.stream("fail").rest();
@@ -240,7 +105,7 @@ fn tells_errors(generation: &str, place: &str) -> bool {
 /// The first generation has only failed for it.
 #[test]
 fn a_request_that_a_peer_refuses_is_rejected_with_its_reason() {
-    World::shared().rows(&tells_errors, &|caller: &Speaker, _: &Peer| {
+    shared().rows(&tells_errors, &|caller: &Speaker, _: &Peer| {
         let refused = caller.tell("refuse");
         let state = if caller.tongue == Tongue::V01 { "failed" } else { "rejected" };
         let words = caller.words(&refused.id);
@@ -252,9 +117,9 @@ fn a_request_that_a_peer_refuses_is_rejected_with_its_reason() {
 /// The peer answers 200 and breaks off, on every attempt.
 #[test]
 fn a_peer_that_breaks_off_instead_of_answering_fails_the_task_with_that_reason() {
-    let world = World::shared();
+    let world = shared();
     let peer = world.peers.iter().find(|peer| !tells_errors(peer.generation, "rest")).unwrap();
-    let server = Server::options().config(&format!("agents:\n{}", peer.config(", patience_ms: 400"))).start();
+    let server = Server::options().config(&format!("agents:\n{}", peer.config(&PLACES, ", patience_ms: 400"))).start();
     for tongue in Tongue::ALL {
         let caller = tongue.speaker(&server.agent(&peer.agent("rest")));
         let failed = caller.tell("refuse");
@@ -266,7 +131,7 @@ fn a_peer_that_breaks_off_instead_of_answering_fails_the_task_with_that_reason()
 
 #[test]
 fn errors_about_tasks_of_a_peer_are_those_of_the_callers_generation() {
-    World::shared().every_row(|caller, _| {
+    shared().every_row(|caller, _| {
         let code = |error: &Value| error["code"].as_i64().or_else(|| error["error"]["code"].as_i64()).unwrap();
         let codes = if caller.tongue == Tongue::V1Rest { (400, 404) } else { (-32002, -32001) };
         let done = caller.tell("done");
@@ -278,7 +143,7 @@ fn errors_about_tasks_of_a_peer_are_those_of_the_callers_generation() {
 
 #[test]
 fn a_killed_server_comes_back_to_the_task_at_the_peer_and_finishes_it() {
-    let mut world = World::start();
+    let mut world = World::start(&PLACES);
     let mut open = Vec::new();
     for peer in &world.peers {
         for place in PLACES {
@@ -318,13 +183,11 @@ fn a_killed_server_comes_back_to_the_task_at_the_peer_and_finishes_it() {
 #[test]
 fn a_turn_asked_for_whole_is_found_for_a_cancel_and_after_a_crash() {
     let peer = Peer::start("1.0");
-    let mut server = Server::options().config(&format!("agents:\n{}", peer.config(""))).start();
+    let mut server = Server::options().config(&format!("agents:\n{}", peer.config(&PLACES, ""))).start();
     // A sender that chooses the id of a task can ask for it before any answer.
     let caller = Tongue::V01.speaker(&server.agent(&peer.agent("rest")));
-    let asked = |how: &str| {
-        let log = fs::read_to_string(peer.folder.path().join("log")).unwrap();
-        log.lines().filter(|line| line.contains(&format!("POST /rest/message%3A{how} "))).count()
-    };
+    let asked =
+        |how: &str| peer.log().lines().filter(|line| line.contains(&format!("POST /rest/message%3A{how} "))).count();
     until("turns are asked for whole", PATIENCE, || {
         assert_eq!(caller.tell("good morning").texts.concat(), "good morning");
         (asked("send") > 0).then_some(())
@@ -362,7 +225,8 @@ fn a_turn_asked_for_whole_is_found_for_a_cancel_and_after_a_crash() {
 fn a_peer_that_dies_fails_its_tasks_with_a_reason() {
     for generation in GENERATIONS {
         let mut peer = Peer::start(generation);
-        let server = Server::options().config(&format!("agents:\n{}", peer.config(", patience_ms: 400"))).start();
+        let server =
+            Server::options().config(&format!("agents:\n{}", peer.config(&PLACES, ", patience_ms: 400"))).start();
         let mut open = Vec::new();
         for place in PLACES {
             for tongue in Tongue::ALL {

@@ -12,6 +12,7 @@ use std::process::Command;
 
 use cluster::Cluster;
 use e2e::http::Request;
+use e2e::poll::{PATIENCE, until};
 use e2e::server::copy;
 use e2e::store::VARIABLE;
 use e2e::{Client, Server, message, setup, to_task};
@@ -84,7 +85,7 @@ fn tasks_of_every_dialect_go_on() {
     // The killed turn runs again, and can be cancelled.
     let canceled = scripted.rpc("CancelTask", json!({ "id": facts["killed"] })).unwrap();
     assert_eq!(text(&canceled, "/status/state"), "TASK_STATE_CANCELED", "{canceled}");
-    assert!(server.log().contains("turn recovered"), "{}", server.log());
+    until("the recovery is in the log", PATIENCE, || server.log().contains("turn recovered").then_some(()));
 
     let config = |client: &Client, method: &str, params: Value, pointer: &str| {
         let found = client.rpc(method, params).unwrap();

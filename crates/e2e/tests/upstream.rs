@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 
 use e2e::fold::text_of;
 use e2e::poll::PATIENCE;
-use e2e::server::{free_address, is_alive};
+use e2e::server::is_alive;
 use e2e::{Client, Server, Tongue, message, setup, until};
 use serde_json::{Value, json};
 
@@ -241,7 +241,7 @@ fn nowhere(at: SocketAddr) -> [(&'static str, String, &'static str); 5] {
 
 #[test]
 fn where_nobody_is_the_config_passes_with_a_warning_and_turns_fail_with_a_reason() {
-    let kinds = nowhere(free_address());
+    let kinds = nowhere(SocketAddr::from(([127, 0, 0, 1], 1)));
     let agents: String =
         kinds.iter().map(|(kind, rest, _)| format!("  {kind}: {{ kind: {kind}, {rest} }}\n")).collect();
     let folder = tempfile::tempdir().unwrap();

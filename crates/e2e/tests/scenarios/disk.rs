@@ -6,6 +6,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
 use e2e::client::{assert_rest_fault, message, script, send};
+use e2e::grpc::{Call, Connection, proto};
 use e2e::poll::{PATIENCE, until};
 use e2e::server::Server;
 use serde_json::json;
@@ -164,4 +165,44 @@ fn a_full_disk_refuses_new_work_keeps_reading_and_recovers_by_itself() {
     assert_eq!(rest.last().and_then(|frame| frame.state()).as_deref(), Some("TASK_STATE_COMPLETED"));
     let done = scripted.settled(&task);
     assert_eq!(done["artifacts"][0]["parts"], json!([{ "text": "x".repeat(400) }]));
+}
+
+#[test]
+fn the_health_service_of_grpc_says_not_serving_while_the_disk_is_full_and_serving_again_after() {
+    const SERVING: [u8; 2] = [8, 1];
+    const NOT_SERVING: [u8; 2] = [8, 2];
+    let health = |method: &str, service: &str| {
+        Call::new(&format!("/grpc.health.v1.Health/{method}")).message(&proto::field(1, service))
+    };
+    let services = ["", "lf.a2a.v1.A2AService", "a2a.v1.A2AService"];
+    let server = on_a_small_disk();
+    let echo = server.agent("echo");
+    let checked = |service: &str| {
+        let reply = Connection::open(server.addr()).call(&health("Check", service));
+        assert_eq!(reply.status(), Some(0), "{reply:?}");
+        reply.messages().remove(0).1
+    };
+    let connection = Connection::open(server.addr());
+    let mut watches = services.map(|service| connection.open_stream(&health("Watch", service)));
+    for watch in &mut watches {
+        assert_eq!(watch.message().as_deref(), Some(&SERVING[..]));
+    }
+    let filler = "y".repeat(60_000);
+    until("the disk is full", PATIENCE, || {
+        echo.rest("POST", "/message:send", Some(&send(message(&filler))));
+        (checked("") == NOT_SERVING).then_some(())
+    });
+    // The last pages of the disk: no small write may find room in the meantime.
+    ballast(&server, "head -c 67108864 /dev/zero > \"$1/theirs\" 2> /dev/null; true");
+    for (service, watch) in services.iter().zip(&mut watches) {
+        assert_eq!(watch.message().as_deref(), Some(&NOT_SERVING[..]), "{service:?}");
+        assert_eq!(checked(service), NOT_SERVING, "{service:?}");
+    }
+    ballast(&server, "rm \"$1/theirs\"");
+    make_room(&server);
+    for (service, watch) in services.iter().zip(&mut watches) {
+        // A store that heals may fail once more before it has room.
+        until("a watcher is told that it serves again", PATIENCE, || (watch.message()? == SERVING).then_some(()));
+        until("a check says so", PATIENCE, || (checked(service) == SERVING).then_some(()));
+    }
 }
