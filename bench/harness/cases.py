@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from .postgres import Postgres
 from .report import Row, at_least, at_most, judge
 from .server import Server, free_port
-from .world import SCRIPTED
+from .world import ECHO, SCRIPTED
 
 CONNECTIONS = 64
 
@@ -244,6 +244,54 @@ def idle(world):
         each = statistics.median(held)
         row = Row("idle", what, f"{base:.1f} KiB", f"{each:.1f} KiB", target="≤ 30 KiB", verdict=judge(each <= 30))
         yield row
+
+
+def grpc(world):
+    """gRPC against JSON-RPC: the same agent, store and load client, by turns."""
+    # how many connections, and how many calls at a time on each: as JSON-RPC is sent, and as clients of gRPC do it
+    forms = {"64 × 1": {"c": 64, "grpc": 1}, "4 × 16": {"c": 4, "grpc": 16}}
+    modes = {"send": ("durable SendMessage", {}), "stream": ("4-event streams", {"events": 4})}
+    pairs = {(mode, form): Pairs() for mode in modes for form in forms}
+    with world.serve("grpc") as server:
+        for mode, (_, flags) in modes.items():
+            for form in ({"c": CONNECTIONS}, *forms.values()):
+                world.load(server, mode, ECHO, seconds=1, **form, **flags)
+        for _ in range(world.rounds):
+            world.sync_ms()
+            for (mode, form), pair in pairs.items():
+                flags = {"seconds": world.seconds, **modes[mode][1]}
+                base = world.load(server, mode, ECHO, c=CONNECTIONS, **flags)
+                side = world.load(server, mode, ECHO, **forms[form], **flags)
+                world.keep("grpc", f"{mode}, {form}", jsonrpc=base, grpc=side)
+                pair.add(base, side)
+    world.forget("grpc")
+    for (mode, form), pair in pairs.items():
+        what = f"{modes[mode][0]}, {form} calls, against JSON-RPC"
+        rate, cpu = pair.row("grpc", what), pair.cpu("grpc", f"CPU a {mode}, {form} calls")
+        yield at_least(rate, 1.0)
+        yield at_most(cpu, 1.0)
+    yield from idle_grpc(world)
+
+
+def idle_grpc(world):
+    """Memory for a silent stream over gRPC, against one of SSE."""
+    count = 1000
+    forms = {"JSON-RPC": None, "one on a connection": 1, "100 on a connection": 100}
+    held = {form: [] for form in forms}
+    for _ in range(world.rounds):
+        for form, calls in forms.items():
+            with world.serve("idle-grpc") as server:
+                world.load(server, "stream", SCRIPTED, n=2000, **({"grpc": 1} if calls else {}))
+                held[form].append(world.hold(server, "idle", SCRIPTED, count, calls))
+            world.forget("idle-grpc")
+    world.keep("grpc", f"{count:,} silent streams", kib=held)
+    base = statistics.median(held["JSON-RPC"])
+    for form in list(forms)[1:]:
+        ratios = [side / base for base, side in zip(held["JSON-RPC"], held[form])]
+        each, spread = statistics.median(held[form]), (min(ratios), max(ratios))
+        row = Row("grpc", f"memory of {count:,} silent streams, {form}", f"{base:.1f} KiB", f"{each:.1f} KiB",
+                  statistics.median(ratios), spread)
+        yield at_most(row, 1.0)
 
 
 def start(world):
@@ -715,6 +763,6 @@ def workers(world):
 CASES = {
     "send": send, "get": get, "stream": stream, "chunk": chunk, "list": lists, "idle": idle, "start": start,
     "memory": memory, "big": big, "hooks": hooks, "proxy": proxy,
-    "tokens": tokens, "postgres": postgres, "follow": follow, "purchases": purchases, "systems": systems,
+    "grpc": grpc, "tokens": tokens, "postgres": postgres, "follow": follow, "purchases": purchases, "systems": systems,
     "shop": shop, "workers": workers,
 }

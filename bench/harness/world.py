@@ -11,7 +11,7 @@ import time
 from .server import Server, free_port
 
 HOME = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-SCRIPTED = "/a2a/scripted"
+ECHO, SCRIPTED = "/a2a/echo", "/a2a/scripted"
 
 
 class World:
@@ -125,9 +125,10 @@ class World:
         result["cpu_us"] = cpu / 1e3 / result["ok"]
         return result
 
-    def hold(self, server, mode, path, count):
-        """KiB of the server's memory for each of `count` silent streams."""
+    def hold(self, server, mode, path, count, grpc=None):
+        """KiB of the server's memory for each of `count` silent streams; over gRPC, `grpc` of them on a connection."""
         command = [os.path.join(self.tools, "load"), mode, "--url", server.url(path), "--n", str(count)]
+        command += ["--grpc", str(grpc)] if grpc else []
         before = server.rss_kib()
         pipe = subprocess.PIPE
         with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as client:

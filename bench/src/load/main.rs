@@ -1,7 +1,9 @@
-//! The load client: A2A 1.0 over JSON-RPC, a fixed number of connections, every answer checked. Prints one line of JSON.
+//! The load client: A2A 1.0 over JSON-RPC or gRPC, a fixed number of connections, every answer checked. Prints one line of
+//! JSON.
 //!
 //! ```text
 //! load send|get|list|stream|idle|sub|tokens|chat|buy --url URL [--c 64] [--n COUNT] [--seconds S] [--text TEXT]
+//!      [--grpc CALLS]        send, stream, idle, sub: over gRPC, so many calls at a time on each connection
 //!      [--rate R]            at most so many requests a second, evenly spaced
 //!      [--push URL]          send: with a webhook there
 //!      [--ids FILE]          send: write the tasks' ids there; get: read them from there (each once with --n 0)
@@ -13,13 +15,14 @@
 //! ```
 //!
 //! `idle` opens COUNT streams with a task each, `sub` COUNT subscriptions of one task; both print a line when all are
-//! open, hold them until standard input ends, and print how many were still alive then.
+//! open, hold them until standard input ends, and print how many were still alive then. Over JSON-RPC each has a connection.
 //!
 //! `tokens` reads streams of an agent behind which is `model`, `chat` the same of the model itself; both say how long after
 //! its sending a token came.
 //!
 //! `buy` makes purchases of the market whole, from order to settlement; the url is that of its REST.
 
+mod grpc;
 mod http;
 mod purchases;
 mod tokens;
@@ -32,6 +35,7 @@ use std::{cell::Cell, cell::RefCell};
 use memchr::memmem::find;
 use serde_json::{Value, json};
 
+use grpc::{Call, Channel};
 use http::{Connection, Target};
 
 const STREAM: &str = "text/event-stream";
@@ -75,6 +79,12 @@ struct Seen {
     events: u64,
     errors: HashMap<String, u64>,
     ids: Vec<String>,
+}
+
+/// The connection of a worker: its own, or one of gRPC that it shares.
+enum Line {
+    Http(Option<Connection>),
+    Grpc(Rc<Channel>),
 }
 
 impl Plan {
@@ -134,6 +144,40 @@ impl Plan {
         Ok(())
     }
 
+    async fn call(&self, channel: &Channel, number: u64) -> Result<(), String> {
+        let method = if self.mode == Mode::Stream { "SendStreamingMessage" } else { "SendMessage" };
+        let began = Instant::now();
+        let request = grpc::send_request(&format!("{}-{number}", self.run), &self.text);
+        let mut call = channel.call(method, &request).await?;
+        let (mut events, mut bytes, mut completed, mut first) = (0, 0, false, None);
+        while let Some(message) = call.message().await? {
+            first.get_or_insert_with(|| began.elapsed());
+            events += 1;
+            bytes += message.len() as u64;
+            let task = grpc::task(&message);
+            completed |= match self.mode {
+                Mode::Stream => task.or(grpc::status_update(&message)).is_some_and(grpc::is_completed),
+                _ => task.is_some_and(|task| grpc::is_completed(task) && grpc::has_artifact(task)),
+            };
+        }
+        let micros = began.elapsed().as_secs_f64() * 1e6;
+        if !completed {
+            return Err(format!("not completed after {events} messages"));
+        }
+        let wanted = if self.mode == Mode::Stream { self.events } else { Some(1) };
+        if wanted.is_some_and(|wanted| wanted != events) {
+            return Err(format!("{events} messages"));
+        }
+        let mut seen = self.seen.borrow_mut();
+        seen.micros.push(micros);
+        seen.bytes += bytes;
+        if self.mode == Mode::Stream {
+            seen.events += events;
+            seen.first.extend(first.map(|first| first.as_secs_f64() * 1e6));
+        }
+        Ok(())
+    }
+
     fn check(&self, status: u16, body: &[u8]) -> Result<(), String> {
         if status != 200 {
             return Err("status".to_owned());
@@ -162,8 +206,7 @@ impl Plan {
         }
     }
 
-    async fn work(self: Rc<Self>) {
-        let mut connection = None;
+    async fn work(self: Rc<Self>, mut line: Line) {
         let mut body = Vec::new();
         while let Some(number) = self.next() {
             if let Some(pace) = self.pace {
@@ -171,12 +214,16 @@ impl Plan {
                 tokio::time::sleep_until(due.into()).await;
             }
             let outcome = async {
+                let connection = match &mut line {
+                    Line::Http(connection) => connection,
+                    Line::Grpc(channel) => return self.call(channel, number).await,
+                };
                 let mut open = match connection.take() {
                     Some(open) => open,
                     None => Connection::open(&self.target).await?,
                 };
                 self.once(&mut open, number, &mut body).await?;
-                connection = Some(open);
+                *connection = Some(open);
                 Ok::<(), String>(())
             };
             let error = match tokio::time::timeout(Duration::from_secs(120), outcome).await {
@@ -209,6 +256,12 @@ fn percentile(sorted: &[f64], part: f64) -> Option<f64> {
     sorted.get(((sorted.len() as f64 * part) as usize).min(last)).copied()
 }
 
+/// Nanoseconds that this process, which has one thread, was on a core.
+fn cpu_ns() -> u64 {
+    let stat = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
+    stat.split(' ').next().and_then(|spent| spent.parse().ok()).unwrap_or(0)
+}
+
 fn flag(name: &str) -> Option<String> {
     let mut arguments = std::env::args().skip_while(|argument| argument != name);
     arguments.nth(1)
@@ -228,16 +281,23 @@ fn report(plan: &Plan, connections: u64, seconds: f64) -> Value {
         "c": connections, "ok": ok, "seconds": seconds, "rps": ok as f64 / seconds, "mean_us": mean,
         "p50_us": percentile(&seen.micros, 0.5), "p99_us": percentile(&seen.micros, 0.99),
         "first_p50_us": percentile(&seen.first, 0.5), "events": seen.events, "bytes": seen.bytes,
-        "errors": seen.errors,
+        "client_cpu_us": cpu_ns() as f64 / 1e3 / ok.max(1) as f64, "errors": seen.errors,
     })
 }
 
-async fn load(plan: Plan, connections: u64) {
+async fn load(plan: Plan, connections: u64, calls: Option<u64>) {
     let plan = Rc::new(plan);
     let began = Instant::now();
     let local = tokio::task::LocalSet::new();
     for _ in 0..connections {
-        local.spawn_local(plan.clone().work());
+        let Some(calls) = calls else {
+            local.spawn_local(plan.clone().work(Line::Http(None)));
+            continue;
+        };
+        let channel = Rc::new(Channel::new(&plan.target));
+        for _ in 0..calls {
+            local.spawn_local(plan.clone().work(Line::Grpc(channel.clone())));
+        }
     }
     local.await;
     println!("{}", report(&plan, connections, began.elapsed().as_secs_f64()));
@@ -288,7 +348,7 @@ async fn hold(target: Target, count: u64, one_task: bool) -> Result<(), String> 
         open.push(opened.0);
     }
     println!("{}", json!({"open": open.len(), "seconds": began.elapsed().as_secs_f64()}));
-    let _ = tokio::io::copy(&mut tokio::io::stdin(), &mut tokio::io::sink()).await;
+    until_input_ends().await;
     let mut alive = 0;
     for connection in &mut open {
         let mut body = Vec::new();
@@ -299,13 +359,75 @@ async fn hold(target: Target, count: u64, one_task: bool) -> Result<(), String> 
     Ok(())
 }
 
+/// Opens a stream over gRPC and reads that many events of it; the first one's task, if it begins with one.
+async fn open_call(
+    channel: &Channel,
+    method: &str,
+    request: &[u8],
+    events: usize,
+) -> Result<(Call, Option<String>), String> {
+    let opened = async {
+        let mut call = channel.call(method, request).await?;
+        let mut task = None;
+        for _ in 0..events {
+            let message = call.message().await?.ok_or("the stream ended")?;
+            task = task.or(grpc::task(&message).and_then(grpc::task_id).map(str::to_owned));
+        }
+        Ok((call, task))
+    };
+    tokio::time::timeout(Duration::from_secs(20), opened).await.map_err(|_| "no event in 20 s")?
+}
+
+/// The same over gRPC, `calls` streams on each connection.
+async fn hold_grpc(target: Target, count: u64, calls: u64, one_task: bool) -> Result<(), String> {
+    let began = Instant::now();
+    let mut channel = Channel::new(&target);
+    let mut open = Vec::new();
+    let mut subscribed: Option<String> = None;
+    for n in 0..count {
+        if n > 0 && n % calls == 0 {
+            channel = Channel::new(&target);
+        }
+        let (call, task) = match &subscribed {
+            None => {
+                let request = grpc::send_request(&format!("i-{n}"), "hang");
+                open_call(&channel, "SendStreamingMessage", &request, 2).await?
+            }
+            Some(task) => open_call(&channel, "SubscribeToTask", &grpc::subscribe_request(task), 1).await?,
+        };
+        if one_task {
+            subscribed = subscribed.or(task);
+        }
+        open.push(call);
+    }
+    println!("{}", json!({"open": open.len(), "seconds": began.elapsed().as_secs_f64()}));
+    until_input_ends().await;
+    let mut alive = 0;
+    for call in &mut open {
+        let ended = async { while let Ok(Some(_)) = call.message().await {} };
+        alive += u64::from(tokio::time::timeout(Duration::from_millis(1), ended).await.is_err());
+    }
+    println!("{}", json!({"alive": alive}));
+    Ok(())
+}
+
+/// Does not block the runtime: connections of gRPC are served meanwhile.
+async fn until_input_ends() {
+    let _ = tokio::io::copy(&mut tokio::io::stdin(), &mut tokio::io::sink()).await;
+}
+
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
     let mode = std::env::args().nth(1).unwrap_or_default();
     let target = flag("--url").and_then(|url| Target::parse(&url)).expect("--url http://HOST:PORT/PATH");
     let mode = match mode.as_str() {
         "idle" | "sub" => {
-            if let Err(error) = hold(target, number("--n").unwrap_or(1000), mode == "sub").await {
+            let count = number("--n").unwrap_or(1000);
+            let held = match number("--grpc") {
+                Some(calls) => hold_grpc(target, count, calls, mode == "sub").await,
+                None => hold(target, count, mode == "sub").await,
+            };
+            if let Err(error) = held {
                 println!("{}", json!({"error": error}));
             }
             return;
@@ -336,6 +458,10 @@ async fn main() {
         }
         _ => Vec::new(),
     };
+    let calls = number("--grpc");
+    if calls.is_some() && !matches!(mode, Mode::Send | Mode::Stream) {
+        panic!("--grpc is for send, stream, idle and sub");
+    }
     let seconds = flag("--seconds").and_then(|text| text.parse().ok()).map(Duration::from_secs_f64);
     let wanted = match number("--n") {
         Some(0) => ids.len() as u64,
@@ -363,5 +489,5 @@ async fn main() {
         begun: Cell::new(0),
         seen: RefCell::default(),
     };
-    load(plan, number("--c").unwrap_or(64)).await;
+    load(plan, number("--c").unwrap_or(64), calls).await;
 }
