@@ -77,6 +77,8 @@ pub(crate) struct FixedSettings {
     written: Vec<String>,
     /// The actual listen address.
     address: SocketAddr,
+    /// That of `grpc.listen`.
+    second: Option<SocketAddr>,
     data: PathBuf,
     public_url: Option<String>,
     /// Makes the attempts of webhooks.
@@ -90,6 +92,7 @@ impl FixedSettings {
         FixedSettings {
             written: FIXED.iter().map(|(_, read)| read(plan)).collect(),
             address,
+            second: plan.config.grpc.listen,
             data: plan.data.clone(),
             public_url: plan.config.public_url.clone(),
             post,
@@ -103,11 +106,12 @@ impl FixedSettings {
         let changed = now.filter(|((_, read), written)| read(plan) != **written).map(|((name, _), _)| *name);
         let changed = changed.collect();
         plan.listen = self.address;
+        plan.config.grpc.listen = self.second;
         plan.data.clone_from(&self.data);
         if self.names_itself {
             plan.config.public_url.clone_from(&self.public_url);
         }
-        // Checks the actual listen address, not the file's.
+        // Checks the actual addresses, not the file's.
         plan.refuse_open_door()?;
         Ok(changed)
     }
@@ -432,6 +436,12 @@ mod tests {
         let mut open = plan("listen: 127.0.0.1:0\nauth: { required: false }\n");
         let error = fixed.hold(&mut open).unwrap_err().to_string();
         assert!(error.contains("no key is required"), "{error}");
+        // The same for the second address.
+        let first = plan("listen: 127.0.0.1:0\ngrpc: { listen: '0.0.0.0:0' }\n");
+        let fixed = FixedSettings::of(&first, "127.0.0.1:4711".parse().unwrap(), Arc::default());
+        let mut silent = plan("listen: 127.0.0.1:0\n");
+        assert_eq!(fixed.hold(&mut silent).unwrap(), ["grpc.listen"]);
+        assert!(silent.needs_key() && silent.settings().unwrap().auth_required);
     }
 
     #[test]
