@@ -5,6 +5,8 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
+use crate::routes::parameter;
+
 /// The schema of one type.
 pub type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
@@ -122,7 +124,7 @@ pub fn operation_id(method: &str, pattern: &str) -> String {
 
 /// Parameters of a path; `schema` is asked for each by its name.
 pub fn path_params(pattern: &str, schema: impl Fn(&str) -> Value) -> Vec<Value> {
-    let braced = pattern.split('/').filter_map(|one| one.strip_prefix('{')?.strip_suffix('}'));
+    let braced = pattern.split('/').filter_map(parameter).map(|(name, _)| name);
     let parameter = |name: &str| {
         let schema = schema(name);
         json!({ "name": name.trim_end_matches('*'), "in": "path", "required": true, "schema": schema })
@@ -156,6 +158,7 @@ mod tests {
 
     #[test]
     fn braces_of_a_pattern_are_parameters_of_its_path() {
+        assert_eq!(path_params("/a/{id}:stop", |name| json!({ "title": name }))[0]["name"], "id");
         let params = path_params("/a/{id}/{path*}", |name| json!({ "title": name }));
         let names: Vec<&str> = params.iter().filter_map(|one| one["name"].as_str()).collect();
         assert_eq!((names, &params[1]["schema"]["title"]), (vec!["id", "path"], &json!("path*")));

@@ -1,7 +1,8 @@
 //! A table of routes: patterns of paths with parameters in braces, the more specific before the less, and the methods that
 //! each path has.
 //!
-//! `{name}` stands for one segment that is not empty, `{path*}` at the end for all segments that follow.
+//! `{name}` stands for one segment that is not empty, `{name}:verb` for one that ends in `:verb`, and `{path*}` at the end
+//! for all segments that follow.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -86,6 +87,11 @@ pub fn first_segment(path: &str) -> &str {
     segments(path).next().unwrap_or_default()
 }
 
+/// The name of a segment that is a parameter, and the literal text after it.
+pub(crate) fn parameter(segment: &str) -> Option<(&str, &str)> {
+    segment.strip_prefix('{')?.split_once('}')
+}
+
 /// The segments that stand for the braces of a pattern, if a path fits it.
 fn path_params<'a>(pattern: &str, path: &'a str) -> Option<Vec<&'a str>> {
     let (mut params, mut given) = (Vec::new(), segments(path));
@@ -94,22 +100,22 @@ fn path_params<'a>(pattern: &str, path: &'a str) -> Option<Vec<&'a str>> {
             return given.next().is_some().then_some(params);
         }
         let one = given.next()?;
-        match (expected.starts_with('{'), one.is_empty()) {
-            (true, true) => return None,
-            (true, false) => params.push(one),
-            (false, _) if one != expected => return None,
-            (false, _) => {}
+        match parameter(expected) {
+            Some((_, end)) => params.push(one.strip_suffix(end).filter(|value| !value.is_empty())?),
+            None if one != expected => return None,
+            None => {}
         }
     }
     given.next().is_none().then_some(params)
 }
 
-/// For each segment of a pattern whether it is a literal, a parameter or the rest.
+/// For each segment of a pattern whether it is a literal, a parameter with or without an end, or the rest.
 fn specificity(pattern: &str) -> Vec<u8> {
-    let weigh = |one: &str| match one {
-        "{path*}" => 0,
-        one if one.starts_with('{') => 1,
-        _ => 2,
+    let weigh = |one: &str| match (one, parameter(one)) {
+        ("{path*}", _) => 0,
+        (_, Some((_, ""))) => 1,
+        (_, Some(_)) => 2,
+        (_, None) => 3,
     };
     segments(pattern).map(weigh).collect()
 }
@@ -117,8 +123,11 @@ fn specificity(pattern: &str) -> Vec<u8> {
 /// Whether some path fits both patterns and neither is more specific: a table must have no such two.
 pub fn overlap(a: &str, b: &str) -> bool {
     let (one, other): (Vec<&str>, Vec<&str>) = (segments(a).collect(), segments(b).collect());
-    let literal = |text: &str| !text.starts_with('{');
-    specificity(a) == specificity(b) && one.iter().zip(&other).all(|(x, y)| x == y || !literal(x) || !literal(y))
+    let meet = |x: &str, y: &str| match (parameter(x), parameter(y)) {
+        (Some((_, end)), Some((_, other))) => end.ends_with(other) || other.ends_with(end),
+        _ => x == y,
+    };
+    specificity(a) == specificity(b) && one.iter().zip(&other).all(|(x, y)| meet(x, y))
 }
 
 #[cfg(test)]
@@ -168,6 +177,7 @@ mod tests {
         Row("POST", "/things/{id}"),
         Row("DELETE", "/things/{id}/parts/{part}"),
         Row("POST", "/rest/{path*}"),
+        Row("POST", "/things/{id}:stop"),
     ];
 
     fn found(method: Method, path: &str) -> Result<(&'static str, Vec<String>), NoRoute> {
@@ -182,6 +192,16 @@ mod tests {
         let both = vec!["a".to_owned(), "b".to_owned()];
         assert_eq!(found(Method::DELETE, "/things/a/parts/b"), Ok(("/things/{id}/parts/{part}", both)));
         assert_eq!(found(Method::POST, "/rest/a/b/c"), Ok(("/rest/{path*}", vec![])));
+    }
+
+    #[test]
+    fn a_verb_at_the_end_of_a_parameter_is_more_specific_than_the_parameter() {
+        let stop = |id: &str| Ok(("/things/{id}:stop", vec![id.to_owned()]));
+        assert_eq!(found(Method::POST, "/things/a:stop"), stop("a"));
+        assert_eq!(found(Method::POST, "/things/a:stop:stop"), stop("a:stop"));
+        assert_eq!(found(Method::POST, "/things/a%3Astop"), Ok(("/things/{id}", vec!["a:stop".to_owned()])));
+        assert_eq!(found(Method::POST, "/things/:stop"), Ok(("/things/{id}", vec![":stop".to_owned()])));
+        assert_eq!(found(Method::GET, "/things/a:stop"), Err(NoRoute::Method { allow: "POST".to_owned() }));
     }
 
     #[test]
@@ -219,5 +239,10 @@ mod tests {
     fn overlapping_patterns_are_found() {
         assert!(overlap("/a/{x}/b", "/a/{y}/b"));
         assert!(!overlap("/a/{x}", "/a/b") && !overlap("/a/b", "/a/c"));
+        assert!(
+            overlap("/a/{x}:go", "/a/{y}:go")
+                && !overlap("/a/{x}:go", "/a/{x}:stop")
+                && !overlap("/a/{x}", "/a/{x}:go")
+        );
     }
 }
