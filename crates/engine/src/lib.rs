@@ -80,7 +80,7 @@ pub use push::{DeliveryStatus, PushAnswer};
 pub use reading::TaskListing;
 pub use retry::RetrySchedule;
 pub use setbacks::{Chore, Setback};
-pub use subscription::{States, Subscription, SubscriptionItem};
+pub use subscription::{LogFollower, States, Subscription, SubscriptionItem};
 
 /// A handle on the engine; cheap to clone.
 #[derive(Clone)]

@@ -311,7 +311,40 @@ impl States {
     }
 }
 
+/// Every event of a task's log, also those that no subscriber receives, to the end of the task. For operators.
+pub struct LogFollower(Subscription);
+
+impl LogFollower {
+    /// The next event; `None` when the task has settled, was purged, or the server stops.
+    pub async fn next(&mut self) -> Option<Result<Arc<Committed>, Fault>> {
+        loop {
+            if let Some(committed) = self.0.buffered.pop_front() {
+                self.0.cursor = committed.event.seq;
+                return Some(Ok(committed));
+            }
+            match self.0.refill().await {
+                Ok(true) => {}
+                Ok(false) => return None,
+                Err(fault) => return Some(Err(fault)),
+            }
+        }
+    }
+}
+
 impl Engine {
+    /// Follows the log of a task after an event, without a visibility check.
+    pub fn follow_log(&self, id: TaskId, after: Seq) -> Future<'_, Result<LogFollower, Fault>> {
+        Box::pin(async move {
+            let live = self.shared.live(id).await?.ok_or_else(|| Fault::task_not_found(id))?;
+            let now = live.snapshot()?;
+            if after > now.seq() {
+                return Err(Fault::params("after", "the task has no such event yet"));
+            }
+            let whole = Subscription::new(self.shared.clone(), live, now, Until::Settled);
+            Ok(LogFollower(Subscription { cursor: after, first: None, ..whole }))
+        })
+    }
+
     pub fn subscribe<'a>(
         &'a self,
         place: &'a CallScope,
