@@ -60,7 +60,7 @@ pub enum Effect {
 pub(crate) struct Methods(u16);
 
 /// By bit; the same names as in the log.
-const NAMES: [&str; 11] = [
+pub(crate) const NAMES: [&str; 11] = [
     "send",
     "stream",
     "get",
@@ -124,8 +124,18 @@ impl Methods {
             "*" => Some(Methods::EVERY),
             "read" => Some(Methods::READ),
             "write" => Some(Methods::WRITE),
-            name => NAMES.iter().position(|known| *known == name).map(|bit| Methods(1 << bit)),
+            name => Methods::single(name),
         }
+    }
+
+    /// The method with this name.
+    pub(crate) fn single(name: &str) -> Option<Methods> {
+        NAMES.iter().position(|known| *known == name).map(|bit| Methods(1 << bit))
+    }
+
+    /// Whether it is a send or a stream.
+    pub(crate) fn is_message(self) -> bool {
+        self == SEND || self == STREAM
     }
 
     pub(crate) fn meets(self, other: Methods) -> bool {
@@ -302,16 +312,34 @@ impl Policy {
     }
 
     fn allows(&self, q: &Question<'_>) -> bool {
-        let mut allowed = false;
-        for rule in &self.rules {
+        self.deciding(q).is_some_and(|(_, effect)| effect == Effect::Allow)
+    }
+
+    /// The number of the rule that decides, counted from 1, and its effect; none where no rule fits.
+    fn deciding(&self, q: &Question<'_>) -> Option<(usize, Effect)> {
+        let mut allowed = None;
+        for (at, rule) in self.rules.iter().enumerate() {
             if rule.fits(q) {
                 match rule.effect {
-                    Effect::Deny => return false,
-                    Effect::Allow => allowed = true,
+                    Effect::Deny => return Some((at + 1, Effect::Deny)),
+                    Effect::Allow => allowed = allowed.or(Some((at + 1, Effect::Allow))),
                 }
             }
         }
         allowed
+    }
+
+    /// The same for a call without a skill; with `only_denials`, as of an agent that the called system works with.
+    pub(crate) fn decision(
+        &self,
+        caller: &Caller,
+        agent: &str,
+        method: Methods,
+        required: bool,
+        only_denials: bool,
+    ) -> Option<(usize, Effect)> {
+        let q = Question { caller, tenant: &caller.tenant, agent, method, skill: None, required };
+        self.deciding(&q).filter(|(_, effect)| !only_denials || *effect == Effect::Deny)
     }
 
     /// Whether a caller without a credential may make any call at this agent, though one is required.

@@ -22,10 +22,20 @@ const TASKS: [(&str, Methods); 5] = [
     ("tasks:read", Methods::READ),
     ("tasks:write", Methods::SAY),
     ("push", Methods::PUSH),
-    ("admin", Methods::EVERY),
+    (ADMIN, Methods::EVERY),
 ];
 /// Roles, as scopes of keys.
 const ROLES: [(&str, Methods); 2] = [("reader", Methods::READ), ("writer", Methods::EVERY)];
+/// Roles and reach at the admin API, as scopes of keys. They cover no call to an agent.
+const ADMIN_API: [&str; 3] = [OPERATOR, VIEWER, ALL_TENANTS];
+/// May do everything at the admin API.
+pub(crate) const ADMIN: &str = "admin";
+/// May do everything there but change keys and the config, and read keys and the audit log.
+pub(crate) const OPERATOR: &str = "operator";
+/// May read there what an operator may.
+pub(crate) const VIEWER: &str = "viewer";
+/// The role of the credential holds for every tenant.
+pub(crate) const ALL_TENANTS: &str = "all-tenants";
 /// Prefix of the scope for one system.
 const SYSTEM: &str = "system:";
 
@@ -47,6 +57,11 @@ fn own(scope: &str) -> Option<Methods> {
     TASKS.iter().chain(&ROLES).find(|(name, _)| *name == scope).map(|(_, methods)| *methods)
 }
 
+/// The names that Rialto itself defines, but for those of systems.
+fn own_names() -> impl Iterator<Item = &'static str> {
+    TASKS.iter().chain(&ROLES).map(|(name, _)| *name).chain(ADMIN_API)
+}
+
 /// The names in the rules.
 pub fn named_by(rules: &[Rule]) -> impl Iterator<Item = &str> {
     rules.iter().filter_map(|rule| rule.scopes.as_deref()).flatten().map(String::as_str)
@@ -62,10 +77,11 @@ pub(crate) fn check_known<'a>(
     let policy: Vec<&str> = policy.collect();
     let by_policy = |scope: &str| policy.iter().any(|text| Pattern::new(text).fits(scope));
     let is_product = |scope: &str| of_products.contains(&scope);
-    let known = |scope: &&String| own(scope).is_some() || is_system(scope) || is_product(scope) || by_policy(scope);
+    let is_own = |scope: &str| own_names().any(|name| name == scope);
+    let known = |scope: &&String| is_own(scope) || is_system(scope) || is_product(scope) || by_policy(scope);
     let Some(unknown) = scopes.iter().find(|scope| !known(scope)) else { return Ok(()) };
     let unknown: String = unknown.chars().take(64).collect();
-    let mut all: Vec<&str> = TASKS.iter().chain(&ROLES).map(|(name, _)| *name).collect();
+    let mut all: Vec<&str> = own_names().collect();
     all.push("system:NAME");
     all.extend(of_products);
     all.extend(policy);
@@ -87,7 +103,7 @@ impl Scopes {
         Ok(Scopes { policy: named_by(rules).map(Pattern::new).collect(), of_products, scoped_agent })
     }
 
-    /// Whether a name is known here.
+    /// Whether a name is known here as one for calls to agents.
     fn knows(&self, scope: &str) -> bool {
         own(scope).is_some() || is_system(scope) || self.of_products.contains(&scope) || self.is_of_policy(scope)
     }
@@ -113,21 +129,31 @@ impl Scopes {
         if caller.scopes.is_empty() {
             return Ok(());
         }
-        let foreign = || caller.scopes.iter().all(|scope| !scope.is_empty() && !self.knows(scope));
-        if auth::is_token(&caller.name) && foreign() {
-            return Ok(());
-        }
         for method in Methods::all_of(call) {
-            // The extended card needs any known scope.
-            let covered = |scope: &String| match method {
-                Methods::EXTENDED_CARD => self.knows(scope),
-                method => self.covers(scope, agent, method),
-            };
-            if !caller.scopes.iter().any(covered) {
-                return Err(refusal(caller, agent, method));
-            }
+            self.deciding(caller, agent, method)?;
         }
         Ok(())
+    }
+
+    /// The scope that covers a method at an agent; none for a caller who needs none.
+    pub(crate) fn deciding<'c>(
+        &self,
+        caller: &'c Caller,
+        agent: &str,
+        method: Methods,
+    ) -> Result<Option<&'c str>, Fault> {
+        let is_foreign =
+            |scope: &String| !scope.is_empty() && !self.knows(scope) && !ADMIN_API.contains(&scope.as_str());
+        if caller.scopes.is_empty() || (auth::is_token(&caller.name) && caller.scopes.iter().all(is_foreign)) {
+            return Ok(None);
+        }
+        // The extended card needs any known scope.
+        let covered = |scope: &&String| match method {
+            Methods::EXTENDED_CARD => self.knows(scope),
+            method => self.covers(scope, agent, method),
+        };
+        let found = caller.scopes.iter().find(covered);
+        found.map(|scope| Some(scope.as_str())).ok_or_else(|| refusal(caller, agent, method))
     }
 }
 

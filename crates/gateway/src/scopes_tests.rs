@@ -100,6 +100,12 @@ fn scopes_cover_what_the_manual_says() {
         ("key", &["billing"], "echo", ALL),
         ("key", &["report:daily"], "echo", ALL),
         ("key", &["unheard-of"], "echo", ""),
+        ("key", &["viewer"], "echo", ""),
+        ("key", &["operator"], "echo", ""),
+        ("key", &["all-tenants"], "echo", ""),
+        ("key", &["operator", "viewer", "all-tenants"], "echo", ""),
+        ("key", &["viewer", "tasks:read"], "echo", READ),
+        ("key", &["admin", "all-tenants"], "echo", ALL),
         ("key", &["unheard-of", "tasks:read"], "echo", READ),
         ("key", &[""], "echo", ""),
         ("jwt:idp#ann", &[], "echo", ALL),
@@ -107,6 +113,8 @@ fn scopes_cover_what_the_manual_says() {
         ("jwt:idp#ann", &["openid", "tasks:read"], "echo", READ),
         ("jwt:idp#ann", &["openid", "billing"], "echo", ALL),
         ("jwt:idp#ann", &[""], "echo", ""),
+        ("jwt:idp#ann", &["viewer"], "echo", ""),
+        ("jwt:idp#ann", &["openid", "operator"], "echo", ""),
         ("oauth:key_1", &["read:orders"], "store", ALL),
         ("oauth:key_1", &["read:orders"], "echo", CARD),
     ];
@@ -135,7 +143,8 @@ fn where_no_store_agent_is_served_its_scopes_cover_nothing() {
 #[test]
 fn a_scope_that_nobody_knows_is_refused_with_those_that_are_known() {
     let known = ["tasks", "tasks:read", "tasks:write", "push", "admin", "reader", "writer", "system:x", "system:*"];
-    let known = known.into_iter().chain(OF_PRODUCT).chain(["billing", "report:monthly"]);
+    let known = known.into_iter().chain(["operator", "viewer", "all-tenants"]);
+    let known = known.chain(OF_PRODUCT).chain(["billing", "report:monthly"]);
     let named = || ["billing", "report:*"].into_iter();
     for scope in known {
         assert_eq!(check_known(&[scope.to_owned()], &OF_PRODUCT, named()), Ok(()), "{scope}");
