@@ -88,7 +88,8 @@ pub(crate) fn ask_data(
         if request.has_secrets() {
             engine.set_sealer(push_config::seal(key_file.as_deref(), &*store, folder).await?);
         }
-        let context = admin::AdminContext { engine: &engine, folder, products: PRODUCTS, running: None };
+        let context =
+            admin::AdminContext { engine: &engine, folder, products: PRODUCTS, running: None, requester: None };
         let done = admin::perform(&context, request).await;
         engine.drain().await;
         done.map_err(|fault| anyhow::anyhow!(fault.message))

@@ -48,7 +48,7 @@ mod tls;
 pub mod webhooks;
 
 use std::any::Any;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use engine::Engine;
 use model::{Call, Caller, Fault, Kind, MemoryBudget};
@@ -84,6 +84,8 @@ pub struct GatewayVersion {
     pub(crate) leaving: fronts::worker::RetiredWorkers,
     /// State of the gRPC services for tools; every version of the server shares it.
     pub(crate) tools: Arc<fronts::grpc::ToolServices>,
+    /// Set once the admin socket is open; every version of the server shares it.
+    admin: Arc<OnceLock<admin::AdminDoor>>,
 }
 
 impl GatewayVersion {
@@ -113,6 +115,7 @@ impl GatewayVersion {
             log,
             leaving: fronts::worker::RetiredWorkers::default(),
             tools: Arc::default(),
+            admin: Arc::default(),
         }))
     }
 
@@ -143,7 +146,19 @@ impl GatewayVersion {
             log: self.log.clone(),
             leaving: self.leaving.clone(),
             tools: self.tools.clone(),
+            admin: self.admin.clone(),
         })
+    }
+
+    /// The admin API is served from now on, where the settings say so.
+    pub(crate) fn open_admin(&self, door: admin::AdminDoor) {
+        if self.admin.set(door).is_err() {
+            tracing::error!("the admin API is open already; the first door stays");
+        }
+    }
+
+    pub(crate) fn admin(&self) -> Option<&admin::AdminDoor> {
+        self.admin.get()
     }
 
     /// The products that are served.

@@ -10,7 +10,7 @@ use model::ports::store::{Commit, Outcome, StoreError};
 use model::{AccessKey, Expect, Fault, Kind, RecordChange, Time};
 use serde_json::{Value, json};
 
-use super::audit;
+use super::{Requester, audit};
 use crate::auth::{self, Callers, hash};
 
 /// The properties of a new key.
@@ -22,15 +22,14 @@ pub(super) struct NewKeyRequest {
 }
 
 pub(super) async fn create(engine: &Engine, wish: NewKeyRequest) -> Result<(AccessKey, Value), Fault> {
-    let bad =
-        |what: &str| Fault::new(Kind::InvalidParams, format!("a key needs a {what} of 1 to 128 printable characters"));
+    let bad = |what: &str| Fault::params(what, format!("a key needs a {what} of 1 to 128 printable characters"));
     for (what, text) in [("name", &wish.name), ("tenant", &wish.tenant)] {
         if text.is_empty() || text.len() > 128 || text.chars().any(char::is_control) {
             return Err(bad(what));
         }
     }
     if auth::is_reserved(&wish.name) {
-        return Err(Fault::new(Kind::InvalidParams, auth::reserved(&wish.name)));
+        return Err(Fault::params("name", auth::reserved(&wish.name)));
     }
     let (key, secret) = make(wish)?;
     keep(engine, &key).await?;
@@ -101,24 +100,26 @@ pub fn first<'a>(
             Outcome::Conflict(_) => return Ok(None),
             Outcome::Refused(trouble) | Outcome::Unknown(trouble) => return Err(unavailable(trouble)),
         }
-        audit(folder, "created", &key);
+        audit(folder, "created", &key, None);
         callers.take(&key);
         Ok(Some(FirstKey { id: key.id.to_string(), secret }))
     })
 }
 
-pub(super) async fn list(engine: &Engine) -> Result<Value, Fault> {
+/// The keys of a tenant, or of all.
+pub(super) async fn list(engine: &Engine, tenant: Option<&str>) -> Result<Value, Fault> {
     let now = Time(jiff::Timestamp::now().as_millisecond());
     let keys = engine.access_keys().await?;
-    Ok(json!({ "keys": keys.iter().map(|key| show(key, now)).collect::<Vec<_>>() }))
+    let keys = keys.iter().filter(|key| tenant.is_none_or(|tenant| *tenant == *key.tenant));
+    Ok(json!({ "keys": keys.map(|key| show(key, now)).collect::<Vec<_>>() }))
 }
 
-/// Revokes by id, or by the beginning of the secret that lists show.
-pub(super) async fn revoke(engine: &Engine, id: &str) -> Result<(AccessKey, Value), Fault> {
+/// Revokes by id, or by the beginning of the secret that lists show. `tenant` limits it to the keys of a tenant.
+pub(super) async fn revoke(engine: &Engine, tenant: Option<&str>, id: &str) -> Result<(AccessKey, Value), Fault> {
     let keys = engine.access_keys().await?;
-    let found = keys.into_iter().find(|key| *key.id == *id || key.prefix == id);
-    let mut key = found
-        .ok_or_else(|| Fault::new(Kind::InvalidParams, format!("there is no key {id:?}; see rialto keys list")))?;
+    let mut keys = keys.into_iter().filter(|key| tenant.is_none_or(|tenant| *tenant == *key.tenant));
+    let found = keys.find(|key| *key.id == *id || key.prefix == id);
+    let mut key = found.ok_or_else(|| Fault::params("id", format!("there is no key {id:?}; see rialto keys list")))?;
     let now = Time(jiff::Timestamp::now().as_millisecond());
     if key.revoked_at.is_none() {
         key.revoked_at = Some(now);
@@ -181,9 +182,13 @@ pub fn load<'a>(engine: &'a Engine, callers: &'a Callers) -> Future<'a, Result<(
 }
 
 /// Logs a change of a key, never with a secret.
-pub(super) fn audit(folder: &Path, change: &str, key: &AccessKey) {
+pub(super) fn audit(folder: &Path, change: &str, key: &AccessKey, by: Option<Requester<'_>>) {
     let now = Time(jiff::Timestamp::now().as_millisecond());
-    let line = json!({ "at": now.to_string(), "change": change, "key": &*key.id, "name": &*key.name, "tenant": &*key.tenant, "scopes": key.scopes });
+    let mut line = json!({ "at": now.to_string(), "change": change, "key": &*key.id, "name": &*key.name, "tenant": &*key.tenant, "scopes": key.scopes });
+    if let Some(requester) = by {
+        line["what"] = json!("keys");
+        requester.sign(&mut line);
+    }
     audit::append(folder, &line);
 }
 

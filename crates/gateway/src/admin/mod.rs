@@ -6,10 +6,11 @@ mod command;
 mod keys;
 mod push;
 mod secret;
-mod tasks;
+pub(crate) mod tasks;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+use std::time::Instant;
 
 use engine::Engine;
 use model::ports::Future;
@@ -22,7 +23,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::CurrentGateway;
 use crate::product::ProductKind;
-use crate::scopes::{check_known, named_by};
+use crate::scopes::{ALL_TENANTS, check_known, named_by};
 
 pub const SOCKET: &str = "admin.sock";
 
@@ -135,6 +136,27 @@ pub struct AdminContext<'a> {
     pub folder: &'a Path,
     pub products: &'static [&'static dyn ProductKind],
     pub running: Option<RunningGateway<'a>>,
+    /// None for an operator of this machine, who may do everything.
+    pub requester: Option<Requester<'a>>,
+}
+
+/// The caller of the admin API for whom a command is performed.
+#[derive(Clone, Copy, Debug)]
+pub struct Requester<'a> {
+    pub name: &'a str,
+    pub tenant: &'a str,
+    /// Sees the tasks, deliveries and keys of every tenant.
+    pub all_tenants: bool,
+}
+
+/// The parts of the running server that the admin API works on; every version of the server shares them.
+#[derive(Clone)]
+pub(crate) struct AdminDoor {
+    pub(crate) serving: Weak<CurrentGateway>,
+    pub(crate) reloads: Reloads,
+    pub(crate) folder: PathBuf,
+    pub(crate) products: &'static [&'static dyn ProductKind],
+    pub(crate) since: Instant,
 }
 
 #[derive(Clone, Copy)]
@@ -144,6 +166,33 @@ pub struct RunningGateway<'a> {
 }
 
 impl AdminContext<'_> {
+    /// The tenant that the command is limited to.
+    pub(crate) fn tenant(&self) -> Option<&str> {
+        self.requester.filter(|requester| !requester.all_tenants).map(|requester| requester.tenant)
+    }
+
+    fn reach(&self) -> tasks::TaskReach<'_> {
+        match self.requester {
+            Some(_) => tasks::TaskReach { tenant: self.tenant(), aliased: tasks::ALIASED },
+            None => tasks::TaskReach { tenant: None, aliased: usize::MAX },
+        }
+    }
+
+    /// The own id of the task that a command names.
+    pub(crate) async fn task(&self, id: &str) -> Result<model::TaskId, Fault> {
+        tasks::named(self.engine, self.products, self.reach(), id).await
+    }
+
+    /// Logs a change that a caller of the admin API has made. Changes through the socket are not logged, but for those of
+    /// keys.
+    fn changed(&self, what: &'static str, change: &str, mut line: Value) {
+        if let Some(requester) = self.requester {
+            line["change"] = json!(change);
+            requester.sign(&mut line);
+            self.audit(what, line);
+        }
+    }
+
     /// Appends a line to the audit log.
     pub fn audit(&self, what: &'static str, mut line: Value) {
         line["at"] = json!(model::Time(jiff::Timestamp::now().as_millisecond()).to_string());
@@ -153,7 +202,7 @@ impl AdminContext<'_> {
 
     /// A key was made or revoked: logs it, and applies it from the next request on.
     fn key_changed(&self, change: &str, key: &model::AccessKey) {
-        keys::audit(self.folder, change, key);
+        keys::audit(self.folder, change, key, self.requester);
         if let Some(running) = self.running {
             running.serving.now().callers.take(key);
             // Cards state whether there are keys. The server is loaded again: its successor has the key, but maybe
@@ -184,8 +233,16 @@ impl AdminContext<'_> {
     }
 }
 
+impl Requester<'_> {
+    fn sign(&self, line: &mut Value) {
+        line["by"] = json!(self.name);
+        line["by_tenant"] = json!(self.tenant);
+    }
+}
+
 pub use audit::append as append_audit;
 pub use audit::policy as audit_policy;
+pub(crate) use audit::{AuditPage, read as read_audit};
 pub use command::{AdminCommand, AdminRequest};
 pub use keys::{FirstKey, first as first_key, load as load_keys};
 pub use secret::RedactedText;
@@ -214,15 +271,18 @@ async fn perform_core(context: &AdminContext<'_>, request: CoreRequest) -> Resul
             let rules = server.as_ref().and_then(|server| server.settings.policy.as_deref()).unwrap_or_default();
             let of_products: Vec<&str> = context.products.iter().flat_map(|product| product.scopes()).collect();
             let named = policy_scopes.iter().map(String::as_str).chain(named_by(rules));
-            check_known(&scopes, &of_products, named).map_err(|text| Fault::new(Kind::InvalidParams, text))?;
+            check_known(&scopes, &of_products, named).map_err(|text| Fault::params("scopes", text))?;
+            if let Some(own) = context.tenant() {
+                refuse_beyond(own, &tenant, &scopes)?;
+            }
             let (key, shown) =
                 keys::create(engine, keys::NewKeyRequest { name, tenant, scopes, expires_in_ms }).await?;
             context.key_changed("created", &key);
             Ok(shown)
         }
-        CoreRequest::KeysList => keys::list(engine).await,
+        CoreRequest::KeysList => keys::list(engine, context.tenant()).await,
         CoreRequest::KeysRevoke { id } => {
-            let (key, shown) = keys::revoke(engine, &id).await?;
+            let (key, shown) = keys::revoke(engine, context.tenant(), &id).await?;
             context.key_changed("revoked", &key);
             for product in context.products {
                 product.key_revoked(engine, &key).await?;
@@ -233,16 +293,20 @@ async fn perform_core(context: &AdminContext<'_>, request: CoreRequest) -> Resul
             let state = state.and_then(State::from_code);
             tasks::list(engine, tasks::TaskFilter { tenant, agent, state }, limit).await
         }
-        CoreRequest::TaskShow { id } => tasks::show(engine, context.products, &id).await,
+        CoreRequest::TaskShow { id } => tasks::show(engine, context.task(&id).await?).await,
         CoreRequest::TaskCancel { id } => {
-            let task = engine.cancel_by_operator(tasks::named(engine, context.products, &id).await?).await?;
+            let task = engine.cancel_by_operator(context.task(&id).await?).await?;
+            context.changed("tasks", "canceled", json!({ "task": task.id.to_string(), "tenant": &*task.tenant }));
             Ok(tasks::summary(&task))
         }
         CoreRequest::TaskPurge { id } => {
-            let task = tasks::named(engine, context.products, &id).await?;
+            let task = context.task(&id).await?;
+            let head = engine.store().head(task).await.map_err(|t| Fault::new(Kind::Unavailable, t.to_string()))?;
             if !engine.purge(task).await? {
                 return Err(Fault::task_not_found(id));
             }
+            let tenant = head.map(|head| head.tenant);
+            context.changed("tasks", "purged", json!({ "task": task.to_string(), "tenant": tenant.as_deref() }));
             if let Some(running) = context.running {
                 running.serving.now().cache.forget(task);
             }
@@ -254,10 +318,31 @@ async fn perform_core(context: &AdminContext<'_>, request: CoreRequest) -> Resul
         }
         CoreRequest::Doctor => doctor(context).await,
         CoreRequest::Health => context.health().await,
-        CoreRequest::Reload => context.reload().await,
+        CoreRequest::Reload => {
+            let outcome = context.reload().await?;
+            if outcome["outcome"] == "applied" {
+                context.changed("config", "reloaded", json!({}));
+            }
+            Ok(outcome)
+        }
         CoreRequest::PushList { task, state, limit } => push::list(context, task.as_deref(), state, limit).await,
         CoreRequest::PushRedeliver { task, id, from } => push::redeliver(context, &task, id.as_deref(), from).await,
     }
+}
+
+/// A caller of one tenant makes keys of that tenant alone, and none that reaches further.
+fn refuse_beyond(own: &str, tenant: &str, scopes: &[String]) -> Result<(), Fault> {
+    let refused = |what: &str| {
+        let says = format!("your key is for the tenant {own} alone: it cannot make {what}");
+        Err(Fault::new(Kind::Forbidden, says))
+    };
+    if tenant != own {
+        return refused("a key of another tenant");
+    }
+    if scopes.iter().any(|scope| scope == ALL_TENANTS) {
+        return refused("a key for all tenants");
+    }
+    Ok(())
 }
 
 /// Most open turns that a report names.
@@ -275,21 +360,30 @@ async fn doctor(context: &AdminContext<'_>) -> Result<Value, Fault> {
     let (mut open, mut unreadable) = (Vec::new(), Vec::new());
     for (id, _) in store.unfinished(None, NAMED).await.map_err(|t| Fault::new(Kind::Unavailable, t.to_string()))? {
         match engine.task(id).await {
-            Ok(Some(task)) => open.push(tasks::summary(&task)),
-            Ok(None) => {}
-            // An unreadable task is a finding of the report, not an error.
-            Err(fault) => unreadable.push(json!({ "id": id.to_string(), "cause": cause(&fault) })),
+            Ok(Some(task)) if context.tenant().is_none_or(|own| *own == *task.tenant) => {
+                open.push(tasks::summary(&task));
+            }
+            Ok(Some(_) | None) => {}
+            // An unreadable task is a finding of the report, not an error. Its tenant is in its log.
+            Err(fault) if context.tenant().is_none() => {
+                unreadable.push(json!({ "id": id.to_string(), "cause": cause(&fault) }));
+            }
+            Err(_) => {}
         }
     }
-    let setbacks = engine.setbacks(NAMED).into_iter().map(|setback| {
-        json!({
+    let mut setbacks = Vec::new();
+    for setback in engine.setbacks(NAMED) {
+        if !tasks::is_within(engine, context.tenant(), setback.task).await? {
+            continue;
+        }
+        setbacks.push(json!({
             "id": setback.task.to_string(),
             "chore": setback.chore.name(),
             "since": setback.since.to_string(),
             "attempts": setback.attempts,
             "cause": setback.cause,
-        })
-    });
+        }));
+    }
     let replicas = store.replicas().await.map_err(|t| Fault::new(Kind::Unavailable, t.to_string()))?;
     let replicas = replicas.into_iter().map(|replica| {
         let about = replica.about.as_deref().map(|about| serde_json::from_str::<Value>(about).unwrap_or_default());
@@ -314,7 +408,7 @@ async fn doctor(context: &AdminContext<'_>) -> Result<Value, Fault> {
         "open_turns": open,
         "unreadable": unreadable,
         "replicas": replicas.collect::<Vec<_>>(),
-        "setbacks": setbacks.collect::<Vec<_>>(),
+        "setbacks": setbacks,
         "turn_timeout_ms": engine.limits().turn_timeout_ms,
         "now": model::Time(jiff::Timestamp::now().as_millisecond()).to_string(),
         "log_rows": health.events_rows,
@@ -350,6 +444,14 @@ pub fn serve<'a>(
         // Between the two calls above, others may have connected if the folder is open to them.
         let owner = std::fs::metadata(&path)?.uid();
         let folder = folder.to_owned();
+        let door = AdminDoor {
+            serving: Arc::downgrade(&serving),
+            reloads: reloads.clone(),
+            folder: folder.clone(),
+            products,
+            since: Instant::now(),
+        };
+        serving.now().open_admin(door);
         tokio::spawn(async move {
             loop {
                 match listener.accept().await {
@@ -399,8 +501,13 @@ async fn converse(
                 }
                 let server = serving.now();
                 let running = RunningGateway { serving: &serving, reloads: &reloads };
-                let context =
-                    AdminContext { engine: &server.engine, folder: &folder, products, running: Some(running) };
+                let context = AdminContext {
+                    engine: &server.engine,
+                    folder: &folder,
+                    products,
+                    running: Some(running),
+                    requester: None,
+                };
                 let done = perform(&context, request).await;
                 match done {
                     Ok(value) => AdminResponse::Ok(value),

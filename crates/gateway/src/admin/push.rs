@@ -2,10 +2,13 @@
 //! addresses or secrets.
 
 use engine::DeliveryStatus;
-use model::{Fault, Kind, PushState, Seq};
+use model::{Fault, Kind, PushState, Seq, TaskId};
 use serde_json::{Value, json};
 
 use super::{AdminContext, tasks};
+
+/// Configs that are looked at for those of one tenant.
+const LOOKED_AT: usize = 2_000;
 
 pub(super) async fn list(
     context: &AdminContext<'_>,
@@ -13,14 +16,27 @@ pub(super) async fn list(
     state: Option<u8>,
     limit: u32,
 ) -> Result<Value, Fault> {
-    let (engine, products) = (context.engine, context.products);
+    let engine = context.engine;
     let task = match task {
-        Some(task) => Some(tasks::own_id(engine, products, task).await?),
+        Some(task) => Some(own_id(context, task).await?),
         None => None,
     };
     let state = state.and_then(PushState::from_code);
-    let found = engine.deliveries(task, state, limit as usize).await?;
-    Ok(json!({ "deliveries": found.iter().map(show).collect::<Vec<_>>() }))
+    let limit = limit as usize;
+    let Some(tenant) = context.tenant().filter(|_| task.is_none()) else {
+        let found = engine.deliveries(task, state, limit).await?;
+        return Ok(json!({ "deliveries": found.iter().map(show).collect::<Vec<_>>() }));
+    };
+    let mut shown = Vec::new();
+    for delivery in engine.deliveries(None, state, LOOKED_AT).await? {
+        if tasks::is_within(engine, Some(tenant), delivery.task).await? {
+            shown.push(show(&delivery));
+        }
+        if shown.len() == limit {
+            break;
+        }
+    }
+    Ok(json!({ "deliveries": shown }))
 }
 
 pub(super) async fn redeliver(
@@ -29,8 +45,8 @@ pub(super) async fn redeliver(
     id: Option<&str>,
     from: Option<u64>,
 ) -> Result<Value, Fault> {
-    let (engine, products) = (context.engine, context.products);
-    let known = tasks::own_id(engine, products, task).await?;
+    let engine = context.engine;
+    let known = own_id(context, task).await?;
     if !engine.has_push() {
         let words = "delivering again needs a running server that serves push notifications: start it, then ask again";
         return Err(Fault::new(Kind::Unavailable, words));
@@ -41,7 +57,17 @@ pub(super) async fn redeliver(
         let words = format!("{task} has {which}; see rialto push list --task {task}");
         return Err(Fault::new(Kind::InvalidParams, words));
     }
+    let line = json!({ "task": known.to_string(), "config": id, "from": from });
+    context.changed("deliveries", "redelivered", line);
     Ok(json!({ "task": task, "redelivered": taken_up }))
+}
+
+/// The own id of a task. An operator of this machine may also name one that is gone.
+async fn own_id(context: &AdminContext<'_>, task: &str) -> Result<TaskId, Fault> {
+    match context.requester {
+        Some(_) => context.task(task).await,
+        None => tasks::own_id(context.engine, context.products, task).await,
+    }
 }
 
 fn show(delivery: &DeliveryStatus) -> Value {

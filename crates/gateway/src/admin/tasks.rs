@@ -11,6 +11,133 @@ const ROWS: u32 = 5_000;
 /// Most tasks that are listed when several callers have the same id.
 const NAMED: usize = 10;
 
+/// Most tasks with an alias that are read for a caller of the admin API to find the one that it names.
+pub(super) const ALIASED: usize = 5_000;
+/// Most looks at [`ROWS`] rows, and most tasks that are read, for one page of the admin API. A page that ends early says
+/// where the next begins.
+const LOOKS: usize = 20;
+const READ: usize = 2_000;
+/// The characters of a message that are searched for a text.
+const SEARCHED: usize = 16 << 10;
+
+/// The tasks that a command may name.
+#[derive(Clone, Copy)]
+pub(super) struct TaskReach<'a> {
+    /// Those of every tenant, if none is named.
+    pub(super) tenant: Option<&'a str>,
+    /// The number of tasks with an alias that a search for one reads.
+    pub(super) aliased: usize,
+}
+
+/// Tasks for one page of the admin API.
+pub(crate) struct PageFilter {
+    pub(crate) tenant: Option<String>,
+    pub(crate) agent: Option<String>,
+    pub(crate) state: Option<State>,
+    /// The name of the caller that opened them.
+    pub(crate) owner: Option<String>,
+    /// A text in an id, an alias, a context or the first message, in any case.
+    pub(crate) text: Option<String>,
+    /// Only tasks with a lower id.
+    pub(crate) before: Option<TaskId>,
+    pub(crate) limit: usize,
+}
+
+/// A page of tasks.
+pub(crate) struct FoundTasks<R> {
+    pub(crate) rows: Vec<R>,
+    /// Where the next page begins, if there may be more.
+    pub(crate) next: Option<TaskId>,
+}
+
+/// A page of tasks, newest first, each as `show` makes it. The work is bounded, so a page may have fewer tasks than its
+/// limit although more follow.
+pub(crate) async fn page<R>(
+    engine: &Engine,
+    filter: PageFilter,
+    show: impl Fn(TaskId, Result<&Task, &Fault>) -> R,
+) -> Result<FoundTasks<R>, Fault> {
+    let PageFilter { tenant, agent, state, owner, text, before, limit } = filter;
+    let text = text.map(|text| text.to_lowercase());
+    let is_read = owner.is_some() || text.is_some();
+    let mut query = TaskFilter { tenant, agent, state }.query();
+    query.before = before;
+    let (mut rows, mut read, mut last) = (Vec::new(), 0, None);
+    for _ in 0..LOOKS {
+        let page = engine.store().tasks(query.clone()).await.map_err(unavailable)?;
+        for id in page.tasks {
+            if rows.len() == limit || read == READ {
+                return Ok(FoundTasks { rows, next: last });
+            }
+            last = Some(id);
+            if is_read {
+                read += 1;
+                if !begins_with(engine, id, owner.as_deref(), text.as_deref()).await? {
+                    continue;
+                }
+            }
+            match engine.task(id).await {
+                Ok(Some(task)) => rows.push(show(id, Ok(&task))),
+                // Removed meanwhile.
+                Ok(None) => {}
+                Err(fault) => rows.push(show(id, Err(&fault))),
+            }
+        }
+        match page.next {
+            Some(next) => (query.before, last) = (Some(next), Some(next)),
+            None => return Ok(FoundTasks { rows, next: None }),
+        }
+    }
+    Ok(FoundTasks { rows, next: last })
+}
+
+/// Whether a task was opened by this caller, and has the text in its names or its first message.
+async fn begins_with(engine: &Engine, id: TaskId, owner: Option<&str>, text: Option<&str>) -> Result<bool, Fault> {
+    // The first row of a log has the opening, and mostly the first message.
+    let events = engine.store().events(id, Seq::ZERO, 1).await.map_err(unavailable)?;
+    let Some(Body::Opened(opened)) = events.first().map(|event| &event.body) else { return Ok(false) };
+    if owner.is_some_and(|owner| *owner != *opened.owner) {
+        return Ok(false);
+    }
+    let Some(text) = text else { return Ok(true) };
+    let first = events.iter().find_map(|event| match &event.body {
+        Body::Message(inbound) => Some(inbound.message.text()),
+        Body::Opened(_)
+        | Body::TurnStarted { .. }
+        | Body::Bound { .. }
+        | Body::Status(_)
+        | Body::Artifact(_)
+        | Body::Replied(_)
+        | Body::Metadata(_)
+        | Body::CancelRequested { .. } => None,
+    });
+    let first: String = first.unwrap_or_default().chars().take(SEARCHED).collect();
+    let names =
+        [id.to_string(), opened.alias.as_deref().unwrap_or_default().to_owned(), opened.context.to_string(), first];
+    Ok(names.iter().any(|name| name.to_lowercase().contains(text)))
+}
+
+/// The number of tasks of a tenant in a state, up to a bound; false if there may be more.
+pub(crate) async fn count(engine: &Engine, tenant: &str, state: State) -> Result<(u64, bool), Fault> {
+    let filter = TaskFilter { tenant: Some(tenant.to_owned()), agent: None, state: Some(state) };
+    let (mut query, mut found) = (filter.query(), 0);
+    for _ in 0..LOOKS {
+        let page = engine.store().tasks(query.clone()).await.map_err(unavailable)?;
+        found += page.tasks.len() as u64;
+        match page.next {
+            Some(next) => query.before = Some(next),
+            None => return Ok((found, true)),
+        }
+    }
+    Ok((found, false))
+}
+
+/// Whether a task is of this tenant; every task is, if none is named.
+pub(super) async fn is_within(engine: &Engine, tenant: Option<&str>, id: TaskId) -> Result<bool, Fault> {
+    let Some(tenant) = tenant else { return Ok(true) };
+    Ok(engine.store().head(id).await.map_err(unavailable)?.is_some_and(|head| *head.tenant == *tenant))
+}
+
 /// The tasks that an operator asks for.
 pub(super) struct TaskFilter {
     pub(super) tenant: Option<String>,
@@ -91,8 +218,7 @@ pub(super) fn summary(task: &Task) -> Value {
     })
 }
 
-pub(super) async fn show(engine: &Engine, products: ProductKinds<'_>, id: &str) -> Result<Value, Fault> {
-    let id = named(engine, products, id).await?;
+pub(super) async fn show(engine: &Engine, id: TaskId) -> Result<Value, Fault> {
     let task = engine.task(id).await?.ok_or_else(|| Fault::task_not_found(id))?;
     let mut logs = engine.store().logs(vec![id]).await.map_err(unavailable)?;
     let events = logs.pop().unwrap_or_default().into_iter().map(|event| {
@@ -111,19 +237,29 @@ pub(super) async fn show(engine: &Engine, products: ProductKinds<'_>, id: &str) 
 pub async fn own_id(engine: &Engine, products: ProductKinds<'_>, text: &str) -> Result<TaskId, Fault> {
     match text.parse() {
         Ok(id) => Ok(id),
-        Err(_) => named(engine, products, text).await,
+        Err(_) => {
+            let reach = TaskReach { tenant: None, aliased: usize::MAX };
+            named(engine, products, reach, text).await
+        }
     }
 }
 
-/// The task of an id: its own, a product's form of it, or the one that a caller chose.
-pub(super) async fn named(engine: &Engine, products: ProductKinds<'_>, text: &str) -> Result<TaskId, Fault> {
+/// The task of an id: its own, a product's form of it, or the one that a caller chose. A task out of reach is treated
+/// like one that does not exist.
+pub(super) async fn named(
+    engine: &Engine,
+    products: ProductKinds<'_>,
+    reach: TaskReach<'_>,
+    text: &str,
+) -> Result<TaskId, Fault> {
     let spelled = text.parse().ok().or_else(|| products.iter().find_map(|product| product.task_id(text)));
-    if let Some(id) = spelled
-        && engine.store().head(id).await.map_err(unavailable)?.is_some()
-    {
-        return Ok(id);
+    if let Some(id) = spelled {
+        let head = engine.store().head(id).await.map_err(unavailable)?;
+        if head.is_some_and(|head| reach.tenant.is_none_or(|tenant| *tenant == *head.tenant)) {
+            return Ok(id);
+        }
     }
-    let found = aliased(engine, text).await?;
+    let found = aliased(engine, reach, text).await?;
     match found.as_slice() {
         [] => Err(Fault::new(
             Kind::TaskNotFound,
@@ -141,12 +277,17 @@ pub(super) async fn named(engine: &Engine, products: ProductKinds<'_>, text: &st
 
 /// Tasks with this alias, and their owners. The store has only a hash of caller, place and alias, so all tasks with an
 /// alias are searched.
-async fn aliased(engine: &Engine, alias: &str) -> Result<Vec<(TaskId, String)>, Fault> {
-    let mut query = TaskQuery { aliased: true, rows: ROWS, ..TaskQuery::default() };
-    let mut found = Vec::new();
+async fn aliased(engine: &Engine, reach: TaskReach<'_>, alias: &str) -> Result<Vec<(TaskId, String)>, Fault> {
+    let tenant = reach.tenant.map(Into::into);
+    let mut query = TaskQuery { aliased: true, rows: ROWS, tenant, ..TaskQuery::default() };
+    let (mut found, mut left) = (Vec::new(), reach.aliased);
     loop {
         let page = engine.store().tasks(query.clone()).await.map_err(unavailable)?;
         for id in page.tasks {
+            if left == 0 {
+                return Ok(found);
+            }
+            left -= 1;
             // The first row of a log has the opening; no more of it is read.
             let events = engine.store().events(id, Seq::ZERO, 1).await.map_err(unavailable)?;
             let Some(Body::Opened(opened)) = events.first().map(|event| &event.body) else { continue };

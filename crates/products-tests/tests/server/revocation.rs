@@ -90,6 +90,7 @@ async fn operate(running: &Running, request: impl Into<AdminRequest>) -> Value {
         folder: folder.path(),
         products: &[&ShopProduct],
         running: Some(operated),
+        requester: None,
     };
     gateway::admin::perform(&context, request.into()).await.unwrap()
 }
