@@ -86,6 +86,8 @@ pub(crate) struct Config {
     /// Networks of proxies whose word is taken on the caller's address and on the server's, such as `10.0.0.0/8`. Default none.
     pub(crate) trusted_proxies: Vec<String>,
     pub(crate) cors: Cors,
+    /// The admin API at `/api/admin/v1`, for operators.
+    pub(crate) console: Console,
     /// LangSmith's A2A endpoint at `/langgraph/a2a/{assistant}`, for every agent. There if this section is.
     #[cfg(feature = "assistants")]
     pub(crate) langgraph: Option<assistants::Langgraph>,
@@ -208,6 +210,14 @@ pub(crate) struct Cors {
     pub(crate) origins: Vec<String>,
     /// Let pages on loopback addresses call. Default true without a config file, else false.
     pub(crate) loopback: Option<bool>,
+}
+
+/// What operators use over HTTP.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Console {
+    /// Serve it. Default true on loopback, false on an address that other machines reach.
+    pub(crate) enabled: Option<bool>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]

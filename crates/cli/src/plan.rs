@@ -242,6 +242,7 @@ impl Plan {
             backlog: 4_096,
             heartbeat_ms: config.timeouts.heartbeat_ms.unwrap_or(15_000),
             jwks: None,
+            console: config.console.enabled.unwrap_or(self.exposed().is_none()),
             left_alone: Vec::new(),
         };
         settings.check()?;

@@ -8,9 +8,9 @@ use model::{CallScope, Caller, Visibility};
 
 use uuid::Uuid;
 
-use crate::Settings;
 use crate::product::{ProductEndpoint, ProductRoute, ProductService, SendGuard, SharedAddress};
 use crate::settings::{self, AuthMode, MountSettings};
+use crate::{Settings, admin_api};
 
 /// Names an agent cannot have: they are routes.
 pub const RESERVED: [&str; 3] = ["tasks", "v1", "extendedAgentCard"];
@@ -27,6 +27,8 @@ pub struct MountTable {
     /// In the order in which they are offered an address.
     products: Vec<Arc<dyn ProductService>>,
     ids: HashMap<Uuid, Arc<str>>,
+    /// The admin API is served.
+    admin_api: bool,
 }
 
 /// An agent at its path.
@@ -126,6 +128,8 @@ pub enum RouteTarget<'a> {
     Product(Box<dyn ProductEndpoint + 'a>),
     /// A file by its address: the rest of the path after `/files/`.
     File(&'a str),
+    /// The admin API: the rest of the path.
+    AdminApi(&'a str),
     /// The endpoint of an agent's workers: the agent's name, and the rest of the path.
     Workers(&'a str, &'a str),
     Unknown,
@@ -168,7 +172,7 @@ impl MountTable {
             }
         }
         let (order, default) = (agents.to_vec(), default.clone());
-        Ok(MountTable { agents: mounted, order, default, products, ids })
+        Ok(MountTable { agents: mounted, order, default, products, ids, admin_api: settings.console })
     }
 
     pub(crate) fn default_agent(&self) -> &Arc<str> {
@@ -225,6 +229,11 @@ impl MountTable {
             CARD | OLD_CARD => return RouteTarget::Card(default),
             OLD_EXTENDED_CARD => return RouteTarget::OldExtendedCard(default),
             _ => {}
+        }
+        if self.admin_api
+            && let Some(below) = admin_api::below(path)
+        {
+            return RouteTarget::AdminApi(below);
         }
         for product in &self.products {
             match product.route(path) {
@@ -312,6 +321,7 @@ mod tests {
             RouteTarget::Jwks => "jwks".into(),
             RouteTarget::Product(_) => "product".into(),
             RouteTarget::File(file) => format!("file {file}"),
+            RouteTarget::AdminApi(path) => format!("admin {path}"),
             RouteTarget::Workers(name, path) => format!("workers {name} {path}"),
             RouteTarget::Unknown => "unknown".into(),
         }
@@ -358,6 +368,21 @@ mod tests {
             ("/.well-known/jwks.json", "jwks"),
         ] {
             assert_eq!(name(mounts().resolve(path, true)), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn the_admin_api_has_its_addresses_only_where_it_is_served() {
+        let served = MountTable::new(&Settings { console: true, ..Settings::test(&["echo"]) }).unwrap();
+        for (path, with) in [
+            ("/api/admin/v1/tasks", "admin /tasks"),
+            ("/api/admin/v1", "admin "),
+            ("/api/admin/v1/", "admin /"),
+            ("/api/admin/v10", "unknown"),
+            ("/api/admin", "unknown"),
+        ] {
+            assert_eq!(name(served.resolve(path, false)), with, "{path}");
+            assert_eq!(name(mounts().resolve(path, false)), "unknown", "{path}");
         }
     }
 

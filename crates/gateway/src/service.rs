@@ -25,7 +25,7 @@ use crate::linger::BodyUnread;
 use crate::metrics::RequestOutcome;
 use crate::mounts::{self, MountedAgent, RouteTarget};
 use crate::product::{Accepts, CardRequest, EndpointRequest, ProductEndpoint, RefusalForm, RequestBody};
-use crate::{GatewayVersion, intake};
+use crate::{GatewayVersion, admin_api, intake};
 
 /// Time limit for the body of a refused request.
 const REFUSED_BODY: Duration = Duration::from_millis(250);
@@ -53,6 +53,7 @@ pub(crate) async fn respond(
     let began = Instant::now();
     let (mut head, body) = request.into_parts();
     let request_id = request_id(&head.headers);
+    admin_api::note_arrival(&mut head, &request_id);
     let address = client_address::settle(peer.ip(), &mut head.headers, &server.settings.trusted_proxies);
     // A small unread body is skipped before the next request, so the connection can stay open.
     let is_large = body.size_hint().upper().is_none_or(|bytes| bytes > intake::STRANGER_BYTES as u64);
@@ -195,6 +196,10 @@ async fn dispatch(
         RouteTarget::Workers(agent, below) => {
             Box::pin(fronts::worker::answer(server, agent, below, head, body, log)).await
         }
+        RouteTarget::AdminApi(below) => match server.admin() {
+            Some(door) => Box::pin(admin_api::answer(server, door, below, head, body, log)).await,
+            None => fronts::rest::unknown_address(server, path, head, log),
+        },
         RouteTarget::Unknown if fronts::grpc::is_service(path) => {
             text(StatusCode::UNSUPPORTED_MEDIA_TYPE, "this is a method of gRPC: send content-type: application/grpc\n")
         }
@@ -266,6 +271,7 @@ async fn turn_away(
         },
         RouteTarget::Rest(_, below) => fronts::rest::turned_away(below, head, &fault, log),
         RouteTarget::OldExtendedCard(_) => fronts::rest::turned_away("/v1/card", head, &fault, log),
+        RouteTarget::AdminApi(_) => admin_api::refused(head, &fault, log),
         RouteTarget::Card(_)
         | RouteTarget::Agents
         | RouteTarget::Index

@@ -76,6 +76,8 @@ pub struct Settings {
     pub product_slots: Vec<u16>,
     /// The public keys that tokens on deliveries are checked with, as a JSON Web Key Set.
     pub jwks: Option<String>,
+    /// Serves the admin API.
+    pub console: bool,
     /// Data that this server does not serve, a sentence for each kind; part of the findings of `rialto doctor`.
     pub left_alone: Vec<String>,
 }
@@ -149,6 +151,7 @@ impl Settings {
             trusted_proxies: Vec::new(),
             tls: None,
             jwks: None,
+            console: false,
             left_alone: Vec::new(),
             agent_ids: Vec::new(),
             files: FileLinkSettings::default(),

@@ -1,0 +1,216 @@
+//! The admin API at `/api/admin/v1`: for operators over HTTP what the admin socket is on the machine itself.
+//!
+//! The table of [`routes`] defines the handlers, the role that each needs, and the OpenAPI document. A caller is identified
+//! and admitted before a path is looked up or a body is read. Commands are performed by [`crate::admin`], as for the socket;
+//! a [`Requester`] limits them to the caller's tenant and signs their lines in the audit log.
+//!
+//! * `access`: callers, roles and tenants
+//! * `routes`, `openapi`: the table, and the document made of it
+//! * `problem`: refusals
+//! * `session`: the operations
+
+mod access;
+mod openapi;
+mod problem;
+mod routes;
+mod session;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use dialects::framing::query;
+use http::{StatusCode, request};
+use hyper::body::Incoming;
+use model::{Fault, Kind, TaskId};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use web::body::Response;
+use web::client_address;
+use web::context::{NotAnObject, RequestContext, object_text, read_object};
+use web::request_log::RequestLog;
+use web::response::private_json;
+
+use crate::admin::{self, AdminContext, AdminDoor, CoreRequest, Requester, RunningGateway};
+use crate::fronts::Gate;
+use crate::{CurrentGateway, GatewayVersion, intake};
+
+use access::ApiCaller;
+use problem::ApiProblem;
+
+const BASE: &str = "/api/admin/v1";
+/// The largest body of a request.
+const BODY: usize = 64 << 10;
+/// The name in logs.
+const DIALECT: &str = "admin";
+
+/// The path below the API's address, if it is one of the API.
+pub(crate) fn below(path: &str) -> Option<&str> {
+    path.strip_prefix(BASE).filter(|below| below.is_empty() || below.starts_with('/'))
+}
+
+/// Facts of a request that are known only before its headers are settled.
+#[derive(Clone)]
+struct Arrival {
+    request_id: String,
+    /// A proxy has forwarded it, trusted or not.
+    is_forwarded: bool,
+}
+
+/// Notes the facts of a request to the API that it needs later.
+pub(crate) fn note_arrival(head: &mut request::Parts, request_id: &str) {
+    if below(head.uri.path()).is_some() {
+        let is_forwarded = client_address::is_forwarded(&head.headers);
+        head.extensions.insert(Arrival { request_id: request_id.to_owned(), is_forwarded });
+    }
+}
+
+/// Answers a request.
+pub(crate) async fn answer(
+    server: &Arc<GatewayVersion>,
+    door: &AdminDoor,
+    below: &str,
+    head: &request::Parts,
+    body: Incoming,
+    log: &mut RequestLog,
+) -> Response {
+    (log.operation, log.dialect) = ("admin", DIALECT);
+    match call(server, door, below, head, body, log).await {
+        Ok(response) => response,
+        Err(problem) => problem.respond(head, log),
+    }
+}
+
+/// Refuses a request that was not read.
+pub(crate) fn refused(head: &request::Parts, fault: &Fault, log: &mut RequestLog) -> Response {
+    (log.operation, log.dialect) = ("admin", DIALECT);
+    ApiProblem::of_fault(fault).respond(head, log)
+}
+
+async fn call(
+    server: &Arc<GatewayVersion>,
+    door: &AdminDoor,
+    below: &str,
+    head: &request::Parts,
+    body: Incoming,
+    log: &mut RequestLog,
+) -> Result<Response, ApiProblem> {
+    let caller = access::identify(server, head, log).await?;
+    // A path that cannot be decoded is a bad request, also where no route has it.
+    query::decode_segment(below)?;
+    let (route, params) = routes::find(&head.method, below)?;
+    caller.may(route)?;
+    let query = routes::read_query(route, head.uri.query())?;
+    let body = match route.takes {
+        Some(_) => intake::read(server, head, body, Some(BODY), Gate::Open, log).await?,
+        None => Bytes::new(),
+    };
+    let serving = door.serving.upgrade().ok_or_else(|| ApiProblem::unavailable("the server is shutting down"))?;
+    let http = RequestContext { head, address: log.address, params, query, body: &body };
+    let context = ApiContext { server, door, serving, caller, http };
+    (route.handler)(&context).await
+}
+
+/// An admitted request.
+struct ApiContext<'a> {
+    server: &'a Arc<GatewayVersion>,
+    door: &'a AdminDoor,
+    serving: Arc<CurrentGateway>,
+    caller: ApiCaller,
+    http: RequestContext<'a>,
+}
+
+/// The context of a command for a caller of the API.
+fn admin_context<'a>(
+    server: &'a GatewayVersion,
+    door: &'a AdminDoor,
+    serving: &'a CurrentGateway,
+    caller: &'a ApiCaller,
+) -> AdminContext<'a> {
+    let known = &caller.known;
+    AdminContext {
+        engine: &server.engine,
+        folder: &door.folder,
+        products: door.products,
+        running: Some(RunningGateway { serving, reloads: &door.reloads }),
+        requester: Some(Requester { name: &known.name, tenant: &known.tenant, all_tenants: caller.all_tenants }),
+    }
+}
+
+impl ApiContext<'_> {
+    /// The tenant that the caller is limited to.
+    fn tenant(&self) -> Option<&str> {
+        self.caller.limited_to()
+    }
+
+    /// The context of a command for this caller.
+    fn admin(&self) -> AdminContext<'_> {
+        admin_context(self.server, self.door, &self.serving, &self.caller)
+    }
+
+    /// Performs a command of the admin socket for this caller. It is finished, and its line is in the audit log, also if the
+    /// client goes away meanwhile.
+    async fn perform(&self, request: CoreRequest) -> Result<Value, ApiProblem> {
+        let (server, door) = (self.server.clone(), self.door.clone());
+        let (serving, caller) = (self.serving.clone(), self.caller.clone());
+        let performed = tokio::spawn(async move {
+            let context = admin_context(&server, &door, &serving, &caller);
+            admin::perform(&context, request.into()).await
+        });
+        Ok(performed.await.map_err(Fault::internal)??)
+    }
+
+    /// The same, with the answer in the form of the API.
+    async fn perform_as<T: DeserializeOwned>(&self, request: CoreRequest) -> Result<T, ApiProblem> {
+        serde_json::from_value(self.perform(request).await?).map_err(|error| Fault::internal(error).into())
+    }
+
+    /// The task that the path names, as its own id.
+    async fn task(&self) -> Result<TaskId, ApiProblem> {
+        self.task_named(self.http.id()).await
+    }
+
+    /// A task by any of its ids. One that does not exist and one out of reach are refused in the same words.
+    async fn task_named(&self, id: &str) -> Result<TaskId, ApiProblem> {
+        self.admin().task(id).await.map_err(|fault| match fault.kind {
+            Kind::TaskNotFound => ApiProblem::missing("there is no such task"),
+            _ => fault.into(),
+        })
+    }
+
+    fn text(&self, name: &str) -> Option<String> {
+        self.http.query_param(name).map(str::to_owned)
+    }
+
+    /// A number of the query, which the table has checked.
+    fn number(&self, name: &str, usual: u32) -> u32 {
+        self.http.query_param(name).and_then(|text| text.parse().ok()).unwrap_or(usual)
+    }
+
+    /// The body as an object of this type; an empty one is an empty object.
+    fn body<B: DeserializeOwned>(&self) -> Result<B, ApiProblem> {
+        if self.http.body.is_empty() {
+            return decoded("{}");
+        }
+        let depth = self.server.engine.limits().json_depth;
+        let text = object_text(self.http.head, self.http.body, depth).map_err(|error| match error {
+            NotAnObject::MediaType(fault) | NotAnObject::Unreadable(fault) => ApiProblem::of_fault(&fault),
+            NotAnObject::OtherValue => ApiProblem::field("body", "must be a JSON object"),
+        })?;
+        decoded(text)
+    }
+}
+
+fn decoded<B: DeserializeOwned>(text: &str) -> Result<B, ApiProblem> {
+    read_object(text).map_err(|error| ApiProblem::field(error.member, error.message))
+}
+
+/// A value as a response.
+fn shown<T: Serialize>(status: StatusCode, value: &T) -> Result<Response, ApiProblem> {
+    let text = serde_json::to_vec(value).map_err(Fault::internal)?;
+    Ok(private_json(status, Bytes::from(text)))
+}
+
+fn ok<T: Serialize>(value: &T) -> Result<Response, ApiProblem> {
+    shown(StatusCode::OK, value)
+}

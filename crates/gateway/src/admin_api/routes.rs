@@ -1,0 +1,246 @@
+//! The table of routes, from which the handlers, the checks of queries and the OpenAPI document are taken.
+
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+use dialects::framing::query;
+use futures_util::future::BoxFuture;
+use http::Method;
+use schemars::{JsonSchema, SchemaGenerator};
+use serde_json::Value;
+use web::body::Response;
+use web::openapi::{ParamKind, QueryParam, SchemaOf, operation_id, schema_of};
+use web::routes::{HeadRule, NoRoute, RouteRow, RouteTable};
+
+use super::access::ApiRole;
+use super::problem::ApiProblem;
+use super::{ApiContext, openapi, session};
+
+pub(super) type ApiFuture<'a> = BoxFuture<'a, Result<Response, ApiProblem>>;
+type ApiHandler = for<'a> fn(&'a ApiContext<'a>) -> ApiFuture<'a>;
+
+/// The longest id or name in a path.
+pub(super) const ID: usize = 512;
+/// The longest page, and the usual one.
+const PAGE: u32 = 200;
+pub(super) const USUAL_PAGE: u32 = 50;
+
+/// An answer that is no refusal.
+#[derive(Clone, Copy)]
+pub(super) enum Gives {
+    /// JSON of one type.
+    Json(SchemaOf),
+    /// The same with status 201.
+    Created(SchemaOf),
+    /// The same, or a stream of such events where the request asks for one.
+    Events { page: SchemaOf, event: SchemaOf },
+}
+
+pub(super) struct ApiRoute {
+    verb: &'static str,
+    pub(super) path: &'static str,
+    pub(super) summary: &'static str,
+    /// The least role.
+    pub(super) role: ApiRole,
+    /// It concerns the whole server, so that a caller of one tenant may not use it.
+    pub(super) is_about_server: bool,
+    pub(super) query: &'static [QueryParam],
+    pub(super) takes: Option<SchemaOf>,
+    pub(super) gives: Gives,
+    /// Statuses of refusals beside those that every route has.
+    pub(super) refuses: &'static [u16],
+    pub(super) handler: ApiHandler,
+}
+
+impl RouteRow for ApiRoute {
+    const HEAD: HeadRule = HeadRule::AfterGet;
+
+    fn method(&self) -> &str {
+        self.verb
+    }
+    fn path(&self) -> &'static str {
+        self.path
+    }
+}
+
+impl ApiRoute {
+    const fn new(
+        verb: &'static str,
+        path: &'static str,
+        summary: &'static str,
+        role: ApiRole,
+        gives: Gives,
+        handler: ApiHandler,
+    ) -> ApiRoute {
+        let (query, refuses): (&[QueryParam], &[u16]) = (&[], &[]);
+        ApiRoute { verb, path, summary, role, is_about_server: false, query, takes: None, gives, refuses, handler }
+    }
+
+    const fn get(path: &'static str, summary: &'static str, gives: Gives, handler: ApiHandler) -> ApiRoute {
+        ApiRoute::new("GET", path, summary, ApiRole::Viewer, gives, handler)
+    }
+
+    const fn post(path: &'static str, summary: &'static str, gives: Gives, handler: ApiHandler) -> ApiRoute {
+        ApiRoute::new("POST", path, summary, ApiRole::Operator, gives, handler)
+    }
+
+    const fn delete(path: &'static str, summary: &'static str, gives: Gives, handler: ApiHandler) -> ApiRoute {
+        ApiRoute::new("DELETE", path, summary, ApiRole::Operator, gives, handler)
+    }
+
+    const fn by_admin(self) -> ApiRoute {
+        ApiRoute { role: ApiRole::Admin, ..self }
+    }
+
+    const fn about_server(self) -> ApiRoute {
+        ApiRoute { is_about_server: true, ..self }
+    }
+
+    const fn query(self, query: &'static [QueryParam]) -> ApiRoute {
+        ApiRoute { query, ..self }
+    }
+
+    const fn takes(self, schema: SchemaOf) -> ApiRoute {
+        ApiRoute { takes: Some(schema), ..self }
+    }
+
+    const fn refuses(self, refuses: &'static [u16]) -> ApiRoute {
+        ApiRoute { refuses, ..self }
+    }
+
+    /// The name of the operation.
+    pub(super) fn id(&self) -> String {
+        operation_id(self.verb, self.path)
+    }
+
+    /// All statuses of refusals.
+    pub(super) fn refusals(&self) -> Vec<u16> {
+        // A query or path that cannot be read, no credential, no role, too many calls, an error, no store.
+        let mut all = vec![400, 401, 403, 429, 500, 503];
+        if self.path.contains('{') {
+            all.push(404);
+        }
+        if self.takes.is_some() {
+            all.extend([413, 415]);
+        }
+        all.extend(self.refuses);
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+}
+
+const fn json<T: JsonSchema>() -> Gives {
+    Gives::Json(schema_of::<T>)
+}
+
+/// Any JSON object.
+pub(super) fn any_object(generator: &mut SchemaGenerator) -> schemars::Schema {
+    schema_of::<serde_json::Map<String, Value>>(generator)
+}
+
+const fn param(name: &'static str, description: &'static str, kind: ParamKind) -> QueryParam {
+    QueryParam { name, description, kind }
+}
+
+const fn limit() -> QueryParam {
+    let kind = ParamKind::Number { least: 1, most: PAGE, usual: Some(USUAL_PAGE) };
+    param("limit", "The most rows of the answer.", kind)
+}
+
+
+pub(super) static ROUTES: &[ApiRoute] = &[
+    ApiRoute::get("/openapi.json", "This document", Gives::Json(any_object), |context| {
+        Box::pin(openapi::show(context))
+    }),
+    ApiRoute::get("/session", "The caller, its role and what it may do", json::<session::ApiSession>(), |context| {
+        Box::pin(session::show(context))
+    }),
+];
+
+static TABLE: LazyLock<RouteTable<ApiRoute>> = LazyLock::new(|| RouteTable::new(ROUTES));
+
+/// The route of a request, and the parameters of its path.
+pub(super) fn find<'a>(verb: &Method, path: &'a str) -> Result<(&'static ApiRoute, Vec<Cow<'a, str>>), ApiProblem> {
+    let (route, params) = TABLE.find(verb, path).map_err(|error| match error {
+        NoRoute::Path => ApiProblem::nothing_at(path),
+        NoRoute::Method { allow } => ApiProblem::method(allow),
+    })?;
+    // Ids are not longer and have no control characters.
+    if params.iter().any(|one| one.len() > ID || one.chars().any(char::is_control)) {
+        return Err(ApiProblem::nothing_at(path));
+    }
+    Ok((route, params))
+}
+
+/// Parameters of a query, decoded.
+type QueryPairs<'a> = Vec<(Cow<'a, str>, Cow<'a, str>)>;
+
+/// Reads the route's parameters; any other is refused.
+pub(super) fn read_query<'a>(route: &ApiRoute, text: Option<&'a str>) -> Result<QueryPairs<'a>, ApiProblem> {
+    let mut read: QueryPairs<'a> = Vec::new();
+    for pair in query::pairs(text.unwrap_or_default()) {
+        let (name, value) = pair?;
+        let Some(param) = route.query.iter().find(|param| param.name == name) else {
+            let known: Vec<&str> = route.query.iter().map(|param| param.name).collect();
+            let advice = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            let name: String = name.chars().take(64).collect();
+            return Err(ApiProblem::field(name, format!("is no parameter here; the parameters are: {advice}")));
+        };
+        if read.iter().any(|(known, _)| *known == param.name) {
+            return Err(ApiProblem::field(param.name, "is in the query more than once"));
+        }
+        param.check(&value).map_err(|says| ApiProblem::field(param.name, says))?;
+        read.push((param.name.into(), value));
+    }
+    Ok(read)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use web::routes::overlap;
+
+    use super::*;
+
+    #[test]
+    fn no_two_routes_claim_one_path_and_ids_differ() {
+        let paths: HashSet<&str> = ROUTES.iter().map(|route| route.path).collect();
+        for a in &paths {
+            for b in paths.iter().filter(|b| *b != a) {
+                assert!(!overlap(a, b), "{a} {b}");
+            }
+        }
+        let ids: HashSet<String> = ROUTES.iter().map(ApiRoute::id).collect();
+        assert_eq!(ids.len(), ROUTES.len());
+    }
+
+    #[test]
+    fn a_viewer_changes_nothing_and_only_an_admin_sees_keys_config_and_audit() {
+        for route in ROUTES {
+            let guarded = ["/keys", "/config", "/audit"].iter().any(|start| route.path.starts_with(start));
+            assert_eq!(route.role == ApiRole::Admin, guarded, "{}", route.path);
+            if route.verb != "GET" {
+                assert!(route.role >= ApiRole::Operator, "{}", route.path);
+            }
+        }
+    }
+
+    #[test]
+    fn an_unknown_a_repeated_and_a_wrong_parameter_are_refused_by_name() {
+        let (route, _) = find(&Method::GET, "/tasks").unwrap();
+        for (query, field) in [
+            ("limits=1", "limits"),
+            ("limit=1&limit=2", "limit"),
+            ("limit=201", "limit"),
+            ("state=done", "state"),
+            ("q=", "q"),
+            ("agent=%ff", "agent"),
+        ] {
+            let problem = read_query(route, Some(query)).unwrap_err();
+            assert!(format!("{problem:?}").contains(&format!("field: Some({field:?})")), "{query}: {problem:?}");
+        }
+        assert_eq!(read_query(route, Some("limit=200&q=a%20b")).unwrap().len(), 2);
+    }
+}
