@@ -7,13 +7,16 @@
 //! * `access`: callers, roles and tenants
 //! * `routes`, `openapi`: the table, and the document made of it
 //! * `problem`: refusals
-//! * `session`: the operations
+//! * `session`, `tasks`, `events`, `deliveries`: the operations
 
 mod access;
+mod deliveries;
+mod events;
 mod openapi;
 mod problem;
 mod routes;
 mod session;
+mod tasks;
 
 use std::sync::Arc;
 

@@ -14,7 +14,7 @@ use web::routes::{HeadRule, NoRoute, RouteRow, RouteTable};
 
 use super::access::ApiRole;
 use super::problem::ApiProblem;
-use super::{ApiContext, openapi, session};
+use super::{ApiContext, deliveries, events, openapi, session, tasks};
 
 pub(super) type ApiFuture<'a> = BoxFuture<'a, Result<Response, ApiProblem>>;
 type ApiHandler = for<'a> fn(&'a ApiContext<'a>) -> ApiFuture<'a>;
@@ -148,6 +148,33 @@ const fn limit() -> QueryParam {
     param("limit", "The most rows of the answer.", kind)
 }
 
+const TASKS: &[QueryParam] = &[
+    param("tenant", "Only tasks of this tenant.", ParamKind::Text { most: 128 }),
+    param("agent", "Only tasks of this agent.", ParamKind::Text { most: 128 }),
+    param("state", "Only tasks in this state.", ParamKind::OneOf(tasks::states)),
+    param("caller", "Only tasks that a caller of this name opened.", ParamKind::Text { most: 512 }),
+    param(
+        "q",
+        "Only tasks with this text in an id, an alias, a context or the first message, in any case.",
+        ParamKind::Text { most: 200 },
+    ),
+    limit(),
+    param("cursor", "The `next` of the page before, with the same filters.", ParamKind::Text { most: 64 }),
+];
+const EVENTS: &[QueryParam] = &[
+    param(
+        "after",
+        "Only events after the one of this number.",
+        ParamKind::Number { least: 0, most: u32::MAX, usual: Some(0) },
+    ),
+    limit(),
+];
+const WIRE: &[QueryParam] = &[param("as", "The version of A2A; 1.0 without it.", ParamKind::OneOf(tasks::versions))];
+const DELIVERIES: &[QueryParam] = &[
+    param("state", "Only deliveries in this state.", ParamKind::OneOf(deliveries::states)),
+    param("task", "Only deliveries of this task.", ParamKind::Text { most: ID }),
+    limit(),
+];
 
 pub(super) static ROUTES: &[ApiRoute] = &[
     ApiRoute::get("/openapi.json", "This document", Gives::Json(any_object), |context| {
@@ -156,6 +183,44 @@ pub(super) static ROUTES: &[ApiRoute] = &[
     ApiRoute::get("/session", "The caller, its role and what it may do", json::<session::ApiSession>(), |context| {
         Box::pin(session::show(context))
     }),
+    ApiRoute::get("/tasks", "Tasks, newest first", json::<tasks::ApiTasks>(), |context| Box::pin(tasks::list(context)))
+        .query(TASKS),
+    ApiRoute::get("/tasks/{id}", "A task with its content and webhooks", json::<tasks::ApiTaskDetail>(), |context| {
+        Box::pin(tasks::show(context))
+    }),
+    ApiRoute::delete("/tasks/{id}", "Cancels a task and removes it for good", json::<tasks::ApiPurged>(), |context| {
+        Box::pin(tasks::purge(context))
+    })
+    .refuses(&[409]),
+    ApiRoute::post("/tasks/{id}:cancel", "Cancels a task", json::<tasks::ApiCanceled>(), |context| {
+        Box::pin(tasks::cancel(context))
+    })
+    .refuses(&[409]),
+    ApiRoute::get(
+        "/tasks/{id}/events",
+        "The log of a task, or with `Accept: text/event-stream` the same live",
+        Gives::Events { page: schema_of::<events::ApiEvents>, event: schema_of::<events::ApiEvent> },
+        |context| Box::pin(events::show(context)),
+    )
+    .query(EVENTS),
+    ApiRoute::get("/tasks/{id}/wire", "A task as a version of A2A answers it", Gives::Json(any_object), |context| {
+        Box::pin(tasks::wire(context))
+    })
+    .query(WIRE),
+    ApiRoute::post(
+        "/tasks/{id}/deliveries:redeliver",
+        "Delivers the webhooks of a task again",
+        json::<deliveries::ApiRedelivered>(),
+        |context| Box::pin(deliveries::redeliver(context)),
+    )
+    .takes(schema_of::<deliveries::ApiRedelivery>),
+    ApiRoute::get(
+        "/deliveries",
+        "Webhooks and their progress, those that were given up first",
+        json::<deliveries::ApiDeliveries>(),
+        |context| Box::pin(deliveries::list(context)),
+    )
+    .query(DELIVERIES),
 ];
 
 static TABLE: LazyLock<RouteTable<ApiRoute>> = LazyLock::new(|| RouteTable::new(ROUTES));
