@@ -7,16 +7,20 @@
 //! * `access`: callers, roles and tenants
 //! * `routes`, `openapi`: the table, and the document made of it
 //! * `problem`: refusals
-//! * `session`, `tasks`, `events`, `deliveries`: the operations
+//! * `session`, `tasks`, `events`, `agents`, `deliveries`, `keys`, `policy`, `upkeep`: the operations
 
 mod access;
+mod agents;
 mod deliveries;
 mod events;
+mod keys;
 mod openapi;
+mod policy;
 mod problem;
 mod routes;
 mod session;
 mod tasks;
+mod upkeep;
 
 use std::sync::Arc;
 

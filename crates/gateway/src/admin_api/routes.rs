@@ -14,7 +14,7 @@ use web::routes::{HeadRule, NoRoute, RouteRow, RouteTable};
 
 use super::access::ApiRole;
 use super::problem::ApiProblem;
-use super::{ApiContext, deliveries, events, openapi, session, tasks};
+use super::{ApiContext, agents, deliveries, events, keys, openapi, policy, session, tasks, upkeep};
 
 pub(super) type ApiFuture<'a> = BoxFuture<'a, Result<Response, ApiProblem>>;
 type ApiHandler = for<'a> fn(&'a ApiContext<'a>) -> ApiFuture<'a>;
@@ -175,6 +175,10 @@ const DELIVERIES: &[QueryParam] = &[
     param("task", "Only deliveries of this task.", ParamKind::Text { most: ID }),
     limit(),
 ];
+const AUDIT: &[QueryParam] = &[
+    limit(),
+    param("before", "The `next` of the page before.", ParamKind::Number { least: 0, most: u32::MAX, usual: None }),
+];
 
 pub(super) static ROUTES: &[ApiRoute] = &[
     ApiRoute::get("/openapi.json", "This document", Gives::Json(any_object), |context| {
@@ -182,6 +186,9 @@ pub(super) static ROUTES: &[ApiRoute] = &[
     }),
     ApiRoute::get("/session", "The caller, its role and what it may do", json::<session::ApiSession>(), |context| {
         Box::pin(session::show(context))
+    }),
+    ApiRoute::get("/overview", "The state of the server in numbers", json::<upkeep::ApiOverview>(), |context| {
+        Box::pin(upkeep::overview(context))
     }),
     ApiRoute::get("/tasks", "Tasks, newest first", json::<tasks::ApiTasks>(), |context| Box::pin(tasks::list(context)))
         .query(TASKS),
@@ -214,6 +221,12 @@ pub(super) static ROUTES: &[ApiRoute] = &[
         |context| Box::pin(deliveries::redeliver(context)),
     )
     .takes(schema_of::<deliveries::ApiRedelivery>),
+    ApiRoute::get("/agents", "The agents that are served", json::<agents::ApiAgents>(), |context| {
+        Box::pin(agents::list(context))
+    }),
+    ApiRoute::get("/agents/{name}", "An agent, its access and limits", json::<agents::ApiAgentDetail>(), |context| {
+        Box::pin(agents::show(context))
+    }),
     ApiRoute::get(
         "/deliveries",
         "Webhooks and their progress, those that were given up first",
@@ -221,6 +234,46 @@ pub(super) static ROUTES: &[ApiRoute] = &[
         |context| Box::pin(deliveries::list(context)),
     )
     .query(DELIVERIES),
+    ApiRoute::get("/keys", "The keys that operators made", json::<keys::ApiKeys>(), |context| {
+        Box::pin(keys::list(context))
+    })
+    .by_admin(),
+    ApiRoute::post(
+        "/keys",
+        "Makes a key; only this answer has its secret",
+        Gives::Created(schema_of::<keys::ApiNewKey>),
+        |context| Box::pin(keys::create(context)),
+    )
+    .by_admin()
+    .takes(schema_of::<keys::ApiKeyWish>),
+    ApiRoute::delete("/keys/{id}", "Revokes a key", json::<keys::ApiMadeKey>(), |context| {
+        Box::pin(keys::revoke(context))
+    })
+    .by_admin(),
+    ApiRoute::post(
+        "/policy:check",
+        "Whether a caller may make a call, and the scope or rule that decides",
+        json::<policy::ApiDecision>(),
+        |context| Box::pin(policy::check(context)),
+    )
+    .takes(schema_of::<policy::ApiQuestion>),
+    ApiRoute::get("/health", "The report of `rialto doctor`", json::<upkeep::ApiHealth>(), |context| {
+        Box::pin(upkeep::health(context))
+    }),
+    ApiRoute::get("/replicas", "The processes that share the store", json::<upkeep::ApiReplicas>(), |context| {
+        Box::pin(upkeep::replicas(context))
+    }),
+    ApiRoute::get("/audit", "Lines of the audit log, newest first", json::<upkeep::ApiAudit>(), |context| {
+        Box::pin(upkeep::audit(context))
+    })
+    .by_admin()
+    .query(AUDIT),
+    ApiRoute::post("/config:reload", "Reads the config again", json::<upkeep::ApiReload>(), |context| {
+        Box::pin(upkeep::reload(context))
+    })
+    .by_admin()
+    .about_server()
+    .refuses(&[422]),
 ];
 
 static TABLE: LazyLock<RouteTable<ApiRoute>> = LazyLock::new(|| RouteTable::new(ROUTES));
