@@ -1,0 +1,190 @@
+//! Every operation by every kind of caller: one table. The same pass checks that each change is one line of the audit log,
+//! that a refused one is none, and that no answer has a secret.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::{Api, CREDENTIALS, Key, TOKEN, agent, ask_with_webhook, audit, key, problem, start};
+
+/// The kinds of callers, with the tenant and scopes of their keys.
+const CALLERS: [(&str, &str, &[&str]); 7] = [
+    ("bare", "north", &[]),
+    ("caller", "north", &["tasks", "push"]),
+    ("viewer", "north", &["viewer"]),
+    ("operator", "north", &["operator"]),
+    ("admin", "north", &["admin"]),
+    ("admin elsewhere", "south", &["admin"]),
+    ("default admin", "default", &["admin"]),
+];
+
+/// The object of an operation, made anew for every caller.
+#[derive(Clone, Copy, PartialEq)]
+enum About {
+    /// The caller's tenant, or the server as far as the caller sees it.
+    Own,
+    /// A task of the tenant north.
+    Task,
+    /// A key of the tenant north.
+    Key,
+    /// The whole server.
+    Server,
+}
+
+/// Method, path, object, the least of the roles `viewer`, `operator`, `admin`, the body and the status of success.
+type Row = (&'static str, &'static str, About, usize, Option<&'static str>, u16);
+
+const ROWS: [Row; 21] = [
+    ("GET", "/openapi.json", About::Own, 0, None, 200),
+    ("GET", "/session", About::Own, 0, None, 200),
+    ("GET", "/overview", About::Own, 0, None, 200),
+    ("GET", "/tasks", About::Own, 0, None, 200),
+    ("GET", "/tasks/{id}", About::Task, 0, None, 200),
+    ("DELETE", "/tasks/{id}", About::Task, 1, None, 200),
+    ("POST", "/tasks/{id}:cancel", About::Task, 1, None, 200),
+    ("GET", "/tasks/{id}/events", About::Task, 0, None, 200),
+    ("GET", "/tasks/{id}/wire", About::Task, 0, None, 200),
+    ("POST", "/tasks/{id}/deliveries:redeliver", About::Task, 1, Some("{}"), 200),
+    ("GET", "/agents", About::Own, 0, None, 200),
+    ("GET", "/agents/{name}", About::Own, 0, None, 200),
+    ("GET", "/deliveries", About::Own, 0, None, 200),
+    ("GET", "/keys", About::Own, 2, None, 200),
+    ("POST", "/keys", About::Own, 2, Some(r#"{"name":"made","scopes":["viewer"]}"#), 201),
+    ("DELETE", "/keys/{id}", About::Key, 2, None, 200),
+    (
+        "POST",
+        "/policy:check",
+        About::Own,
+        1,
+        Some(r#"{"caller":{"name":"ann"},"agent":"echo","operation":"send"}"#),
+        200,
+    ),
+    ("GET", "/health", About::Own, 0, None, 200),
+    ("GET", "/replicas", About::Own, 0, None, 200),
+    ("GET", "/audit", About::Own, 2, None, 200),
+    ("POST", "/config:reload", About::Server, 2, None, 200),
+];
+
+fn expected(caller: &str, row: &Row) -> u16 {
+    let (_, _, about, least, _, success) = *row;
+    let role = match caller {
+        "none" => return 401,
+        "bare" | "caller" => return 403,
+        "viewer" => 0,
+        "operator" => 1,
+        _ => 2,
+    };
+    let is_whole = caller == "default admin";
+    if role < least || (about == About::Server && !is_whole) {
+        return 403;
+    }
+    // Objects of north do not exist for a caller of south.
+    if caller == "admin elsewhere" && matches!(about, About::Task | About::Key) { 404 } else { success }
+}
+
+#[test]
+fn every_operation_is_allowed_to_exactly_the_callers_whose_role_covers_it() {
+    let server = start("");
+    let owner = key(&server, "ada", "north", &[]);
+    let opener = agent(&server, &owner.secret);
+    let keys: Vec<(&str, Key)> =
+        CALLERS.iter().map(|(name, tenant, scopes)| (*name, key(&server, name, tenant, scopes))).collect();
+    let callers = keys.iter().map(|(name, key)| (*name, Api::with(&server, &key.secret)));
+    let callers: Vec<_> = callers.chain([("none", Api::anonymous(&server))]).collect();
+    let secrets: Vec<&str> =
+        keys.iter().map(|(_, key)| key.secret.as_str()).chain([&*owner.secret, TOKEN, CREDENTIALS]).collect();
+    for row in ROWS {
+        let (method, pattern, about, _, body, success) = row;
+        for (name, api) in &callers {
+            let id = match about {
+                About::Task => ask_with_webhook(&opener),
+                About::Key => key(&server, "spare", "north", &["tasks"]).id,
+                About::Own | About::Server => String::new(),
+            };
+            let path = pattern.replace("{id}", &id).replace("{name}", "echo");
+            let before = audit(&server).len();
+            let request = api.request(method, &path);
+            let request = match body {
+                Some(body) => request.json(&serde_json::from_str::<Value>(body).unwrap()),
+                None => request,
+            };
+            let response = server.exchange(&request);
+            let status = expected(name, &row);
+            let place = format!("{method} {pattern} by {name}: {}", response.text());
+            assert_eq!(response.status(), status, "{place}");
+            let lines = audit(&server).split_off(before);
+            let changes = method != "GET" && pattern != "/policy:check" && status == success;
+            assert_eq!(lines.len(), usize::from(changes), "{place}: {lines:?}");
+            if let [line] = &lines[..] {
+                assert_eq!(line["by"], *name, "{place}: {line}");
+                assert!(line["what"].is_string() && line["change"].is_string(), "{place}: {line}");
+            }
+            let text = response.text();
+            for secret in &secrets {
+                assert!(!text.contains(secret), "{place} has a secret");
+            }
+            if status >= 400 {
+                let problem = problem(&response, status);
+                if status == 401 {
+                    assert!(response.head.header("www-authenticate").is_some(), "{place}");
+                }
+                if matches!(*name, "bare" | "caller") {
+                    assert!(problem["detail"].as_str().unwrap().contains("rialto keys create"), "{place}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_document_has_the_operations_of_the_table_and_the_session_those_of_the_caller() {
+    let server = start("");
+    let admin = Api::made(&server, "default", &["admin"]);
+    let document = admin.get("/openapi.json");
+    assert_eq!(document["openapi"], "3.1.0");
+    let mut documented = BTreeSet::new();
+    let mut ids = BTreeSet::new();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            documented.insert((method.to_uppercase(), path.clone()));
+            ids.insert(operation["operationId"].as_str().unwrap().to_owned());
+        }
+    }
+    let table: BTreeSet<_> = ROWS.iter().map(|row| (row.0.to_owned(), row.1.to_owned())).collect();
+    assert_eq!(documented, table);
+    for row in ROWS {
+        let operation = &document["paths"][row.1][row.0.to_lowercase()];
+        assert_eq!(operation["x-required-role"], ["viewer", "operator", "admin"][row.3], "{row:?}", row = row.1);
+    }
+    let operations = |api: &Api<'_>| {
+        let session = api.get("/session");
+        let list = session["operations"].as_array().unwrap().clone();
+        (session, list.iter().map(|id| id.as_str().unwrap().to_owned()).collect::<BTreeSet<_>>())
+    };
+    let (session, all) = operations(&admin);
+    assert_eq!(all, ids);
+    assert_eq!((&session["role"], &session["allTenants"]), (&json!("admin"), &json!(true)));
+    let (session, some) = operations(&Api::made(&server, "north", &["viewer", "all-tenants"]));
+    assert_eq!(
+        (&session["role"], &session["allTenants"], &session["tenant"]),
+        (&json!("viewer"), &json!(true), &json!("north"))
+    );
+    assert_eq!(some.len(), ROWS.iter().filter(|row| row.3 == 0).count());
+}
+
+/// A credential with a role alone makes no call to an agent.
+#[test]
+fn roles_of_the_api_cover_no_call_to_an_agent() {
+    let server = start("");
+    for scopes in [&["viewer"][..], &["operator"], &["operator", "all-tenants"]] {
+        let key = key(&server, "role", "north", scopes);
+        for (method, params) in [
+            ("SendMessage", json!({ "message": e2e::message("hi") })),
+            ("ListTasks", json!({})),
+            ("GetTask", json!({ "id": "0190f3c4-1111-7222-8333-444455556666" })),
+        ] {
+            let error = agent(&server, &key.secret).rpc(method, params).unwrap_err();
+            assert_eq!(error["code"], -32043, "{scopes:?} {method}: {error}");
+        }
+    }
+}
