@@ -82,6 +82,16 @@ impl Engine {
         })
     }
 
+    /// The current task, the content of its artifacts left out unless it is live; for lists of operators.
+    pub fn outline(&self, id: TaskId) -> Future<'_, Result<Option<Arc<Task>>, Fault>> {
+        Box::pin(async move {
+            if self.shared.lives.find(id).is_some() {
+                return self.task(id).await;
+            }
+            Ok(self.fold(id, false, None).await?.map(|(task, _)| Arc::new(task)))
+        })
+    }
+
     /// Folds a log in pieces, so that a long log does not block other work, and returns the weight of the result.
     /// Without `artifacts` their content is dropped as it is read, since such a list does not show them. `first` is the
     /// first piece, if it has been read already.

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::committed::Committed;
 use crate::live::Live;
 use crate::memory;
-use crate::visibility::LookupKind;
+use crate::visibility::{LookupKind, PIECE};
 use crate::{Engine, Shared, troubled};
 
 /// Events a reader takes from the tail at once.
@@ -335,7 +335,22 @@ impl Engine {
     /// Follows the log of a task after an event, without a visibility check.
     pub fn follow_log(&self, id: TaskId, after: Seq) -> Future<'_, Result<LogFollower, Fault>> {
         Box::pin(async move {
-            let live = self.shared.live(id).await?.ok_or_else(|| Fault::task_not_found(id))?;
+            let shared = &self.shared;
+            let live = match shared.lives.find(id) {
+                Some(live) => {
+                    live.refresh(shared).await?;
+                    Some(live)
+                }
+                None => {
+                    // Read in pieces, which count against the memory of live tasks.
+                    let piece = shared.store.events(id, Seq::ZERO, PIECE).await.map_err(troubled)?;
+                    if piece.is_empty() {
+                        return Err(Fault::task_not_found(id));
+                    }
+                    shared.lives.get(id, &*shared.store, &shared.limits, Some(piece)).await?
+                }
+            };
+            let live = live.ok_or_else(|| Fault::task_not_found(id))?;
             let now = live.snapshot()?;
             if after > now.seq() {
                 return Err(Fault::params("after", "the task has no such event yet"));

@@ -301,11 +301,10 @@ async fn perform_core(context: &AdminContext<'_>, request: CoreRequest) -> Resul
         }
         CoreRequest::TaskPurge { id } => {
             let task = context.task(&id).await?;
-            let head = engine.store().head(task).await.map_err(|t| Fault::new(Kind::Unavailable, t.to_string()))?;
+            let tenant = tasks::tenant_of(engine, task).await?;
             if !engine.purge(task).await? {
                 return Err(Fault::task_not_found(id));
             }
-            let tenant = head.map(|head| head.tenant);
             context.changed("tasks", "purged", json!({ "task": task.to_string(), "tenant": tenant.as_deref() }));
             if let Some(running) = context.running {
                 running.serving.now().cache.forget(task);

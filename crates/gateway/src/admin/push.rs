@@ -57,7 +57,8 @@ pub(super) async fn redeliver(
         let words = format!("{task} has {which}; see rialto push list --task {task}");
         return Err(Fault::new(Kind::InvalidParams, words));
     }
-    let line = json!({ "task": known.to_string(), "config": id, "from": from });
+    let tenant = tasks::tenant_of(engine, known).await?;
+    let line = json!({ "task": known.to_string(), "config": id, "from": from, "tenant": tenant.as_deref() });
     context.changed("deliveries", "redelivered", line);
     Ok(json!({ "task": task, "redelivered": taken_up }))
 }

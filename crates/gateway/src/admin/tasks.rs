@@ -1,5 +1,7 @@
 //! Tasks for operators: of every tenant, visibility and agent, under a task's own id or the one its caller chose.
 
+use std::sync::Arc;
+
 use crate::product::ProductKinds;
 use engine::Engine;
 use model::ports::store::TaskQuery;
@@ -76,7 +78,7 @@ pub(crate) async fn page<R>(
                     continue;
                 }
             }
-            match engine.task(id).await {
+            match engine.outline(id).await {
                 Ok(Some(task)) => rows.push(show(id, Ok(&task))),
                 // Removed meanwhile.
                 Ok(None) => {}
@@ -135,7 +137,12 @@ pub(crate) async fn count(engine: &Engine, tenant: &str, state: State) -> Result
 /// Whether a task is of this tenant; every task is, if none is named.
 pub(super) async fn is_within(engine: &Engine, tenant: Option<&str>, id: TaskId) -> Result<bool, Fault> {
     let Some(tenant) = tenant else { return Ok(true) };
-    Ok(engine.store().head(id).await.map_err(unavailable)?.is_some_and(|head| *head.tenant == *tenant))
+    Ok(tenant_of(engine, id).await?.is_some_and(|own| *own == *tenant))
+}
+
+/// The tenant of a task, if there is such a task.
+pub(super) async fn tenant_of(engine: &Engine, id: TaskId) -> Result<Option<Arc<str>>, Fault> {
+    Ok(engine.store().head(id).await.map_err(unavailable)?.map(|head| head.tenant))
 }
 
 /// The tasks that an operator asks for.

@@ -205,7 +205,7 @@ pub(super) struct ApiAudit {
     next: Option<u64>,
 }
 
-/// A caller of one tenant gets the lines about that tenant, and those of its own callers' changes.
+/// A caller of one tenant gets the lines that name that tenant.
 pub(super) async fn audit(context: &ApiContext<'_>) -> Result<Response, ApiProblem> {
     let before = context.http.query_param("before").and_then(|text| text.parse().ok());
     let limit = context.number("limit", USUAL_PAGE) as usize;
