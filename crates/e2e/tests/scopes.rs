@@ -48,7 +48,7 @@ fn does(operation: Operation) -> Does {
 const ALL: &[Does] = &[Does::Say, Does::Read, Does::ReadPush, Does::ChangePush, Does::Card];
 
 /// Sets of scopes, and the rights of each at the agent `scripted`.
-const SETS: [(&[&str], &[Does]); 12] = [
+const SETS: [(&[&str], &[Does]); 14] = [
     (&[], ALL),
     (&["tasks"], ALL),
     (&["admin"], ALL),
@@ -61,6 +61,8 @@ const SETS: [(&[&str], &[Does]); 12] = [
     (&["system:scripted"], ALL),
     (&["system:echo"], &[Does::Card]),
     (&["write:orders"], &[Does::Card]),
+    (&["viewer"], &[]),
+    (&["operator", "all-tenants"], &[]),
 ];
 
 #[test]
