@@ -53,7 +53,7 @@ pub(crate) async fn respond(
     let began = Instant::now();
     let (mut head, body) = request.into_parts();
     let request_id = request_id(&head.headers);
-    admin_api::note_arrival(&mut head, &request_id);
+    admin_api::note_id(&mut head, &request_id);
     let address = client_address::settle(peer.ip(), &mut head.headers, &server.settings.trusted_proxies);
     // A small unread body is skipped before the next request, so the connection can stay open.
     let is_large = body.size_hint().upper().is_none_or(|bytes| bytes > intake::STRANGER_BYTES as u64);

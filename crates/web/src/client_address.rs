@@ -53,11 +53,6 @@ pub fn network_of(address: IpAddr) -> IpAddr {
 /// The headers by which proxies say how a request reached them.
 const FORWARDING: [&str; 4] = ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto"];
 
-/// Whether any proxy, trusted or not, says that it has forwarded a request.
-pub fn is_forwarded(headers: &HeaderMap) -> bool {
-    FORWARDING.iter().chain(&["via", "x-real-ip"]).any(|name| headers.contains_key(*name))
-}
-
 const FORWARDED_FOR: &str = "x-forwarded-for";
 pub const FORWARDED_HOST: &str = "x-forwarded-host";
 pub const FORWARDED_PROTO: &str = "x-forwarded-proto";

@@ -33,7 +33,6 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use web::body::Response;
-use web::client_address;
 use web::context::{NotAnObject, RequestContext, object_text, read_object};
 use web::request_log::RequestLog;
 use web::response::private_json;
@@ -56,19 +55,14 @@ pub(crate) fn below(path: &str) -> Option<&str> {
     path.strip_prefix(BASE).filter(|below| below.is_empty() || below.starts_with('/'))
 }
 
-/// Facts of a request that are known only before its headers are settled.
+/// The id of a request, for its refusal.
 #[derive(Clone)]
-struct Arrival {
-    request_id: String,
-    /// A proxy has forwarded it, trusted or not.
-    is_forwarded: bool,
-}
+struct RequestId(String);
 
-/// Notes the facts of a request to the API that it needs later.
-pub(crate) fn note_arrival(head: &mut request::Parts, request_id: &str) {
+/// Notes the id of a request to the API.
+pub(crate) fn note_id(head: &mut request::Parts, request_id: &str) {
     if below(head.uri.path()).is_some() {
-        let is_forwarded = client_address::is_forwarded(&head.headers);
-        head.extensions.insert(Arrival { request_id: request_id.to_owned(), is_forwarded });
+        head.extensions.insert(RequestId(request_id.to_owned()));
     }
 }
 

@@ -10,7 +10,7 @@ use web::fault_codes::FaultCode;
 use web::request_log::RequestLog;
 use web::response::Rejection;
 
-use super::{Arrival, BASE};
+use super::{BASE, RequestId};
 use crate::auth;
 
 pub(super) const MEDIA_TYPE: &str = "application/problem+json";
@@ -108,7 +108,7 @@ impl ApiProblem {
             title: status.canonical_reason().unwrap_or("Error"),
             status: status.as_u16(),
             detail: &self.detail,
-            instance: head.extensions.get::<Arrival>().map_or("", |arrival| &arrival.request_id),
+            instance: head.extensions.get::<RequestId>().map_or("", |id| &id.0),
             field: self.field.as_deref(),
         };
         let body = serde_json::to_vec(&document).unwrap_or_default();

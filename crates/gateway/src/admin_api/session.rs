@@ -13,7 +13,7 @@ use super::{ApiContext, ok};
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Session")]
 pub(super) struct ApiSession {
-    /// The name of the credential; `anonymous` for a caller without one.
+    /// The name of the credential.
     caller: String,
     tenant: String,
     role: ApiRole,
