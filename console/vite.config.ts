@@ -1,0 +1,17 @@
+import { svelte } from '@sveltejs/vite-plugin-svelte';
+import { defineConfig } from 'vite';
+
+export default defineConfig({
+  base: '/console/',
+  plugins: [svelte()],
+  build: {
+    target: 'es2023',
+    // The page's policy allows neither inline data nor inline scripts, apart from images.
+    assetsInlineLimit: 0,
+    modulePreload: { polyfill: false },
+  },
+  server: {
+    port: 5173,
+    proxy: { '/api': { target: process.env.RIALTO_SERVER ?? 'http://127.0.0.1:8080' } },
+  },
+});
