@@ -5,6 +5,9 @@ import { go, href } from '../router.svelte';
 export const JUMPS: [string, string, string[]][] = [
   ['o', 'Overview', []],
   ['t', 'Tasks', ['tasks']],
+  ['i', 'Inbox', ['inbox']],
+  ['a', 'Agents', ['agents']],
+  ['d', 'Deliveries', ['deliveries']],
 ];
 
 const JUMP_MS = 1_500;
