@@ -20,6 +20,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("client", &["dialects"]),
     ("agents", &["client"]),
     ("engine", &[]),
+    ("console", &[]),
     ("web", &["dialects"]),
     ("gateway", &["dialects", "engine", "web"]),
     ("market", &["dialects", "engine", "gateway", "ledger", "market-rules", "web"]),
