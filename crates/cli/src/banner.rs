@@ -25,8 +25,14 @@ pub(crate) fn base(plan: &Plan, address: SocketAddr) -> String {
     format!("{scheme}://{address}")
 }
 
-pub(crate) fn print(plan: &Plan, address: SocketAddr, server: &GatewayVersion, first_key: Option<&FirstKey>) {
-    let text = screen(plan, address, &names(server), first_key);
+pub(crate) fn print(
+    plan: &Plan,
+    address: SocketAddr,
+    server: &GatewayVersion,
+    first_key: Option<&FirstKey>,
+    link: Option<&str>,
+) {
+    let text = screen(plan, address, &names(server), first_key, link);
     // A closed standard output does not stop the server.
     let mut out = std::io::stdout().lock();
     let _ = out.write_all(text.as_bytes());
@@ -39,7 +45,13 @@ fn names(server: &GatewayVersion) -> Vec<String> {
     std::iter::once(format!("{} (at the root)", server.default_agent())).chain(others).collect()
 }
 
-fn screen(plan: &Plan, address: SocketAddr, agents: &[String], first_key: Option<&FirstKey>) -> String {
+fn screen(
+    plan: &Plan,
+    address: SocketAddr,
+    agents: &[String],
+    first_key: Option<&FirstKey>,
+    link: Option<&str>,
+) -> String {
     let version = env!("CARGO_PKG_VERSION");
     let from = match &plan.file {
         Some(file) => format!("with the config {}", file.display()),
@@ -56,6 +68,10 @@ fn screen(plan: &Plan, address: SocketAddr, agents: &[String], first_key: Option
     fact("address", &base);
     if let Some(public) = &plan.config.public_url {
         fact("public", public);
+    }
+    if let Some(token) = link {
+        // Good for one sign-in; the browser keeps what follows the `#` to itself.
+        fact("console", &format!("{base}/console/#link={token}"));
     }
     fact("agents", &listed(agents));
     if let Some(store) = plan.config.store.as_ref().and_then(StoreLocation::shown) {
@@ -148,7 +164,7 @@ mod tests {
         let many: Vec<String> = (0..200).map(|n| format!("agent-number-{n}")).collect();
         let database = "store: postgres://rialto@a-host-with-a-name.example.com:5432/rialto\npublic_url: https://agents.example.com\n";
         for (plan, first_key, says) in [
-            (plan(None, "127.0.0.1:8080"), None, &["the demo", "rialto demo"][..]),
+            (plan(None, "127.0.0.1:8080"), None, &["the demo", "rialto demo", "/console/#link="][..]),
             (
                 plan(None, "0.0.0.0:8080"),
                 Some(&key),
@@ -174,8 +190,9 @@ mod tests {
                 &["Bearer $ALICE", "http://[::1]:8080"],
             ),
         ] {
+            let link = plan.exposed().is_none().then_some("0123456789abcdefghijkl");
             for agents in [&few, &many] {
-                let text = screen(&plan, plan.listen, agents, first_key);
+                let text = screen(&plan, plan.listen, agents, first_key, link);
                 assert!(text.lines().count() <= 24, "{text}");
                 for line in text.lines() {
                     assert!(line.chars().count() <= COLUMNS, "{line:?} in\n{text}");
@@ -188,7 +205,8 @@ mod tests {
             }
         }
         assert!(
-            screen(&plan(None, "127.0.0.1:1"), "127.0.0.1:1".parse().unwrap(), &many, None).contains("more; each at")
+            screen(&plan(None, "127.0.0.1:1"), "127.0.0.1:1".parse().unwrap(), &many, None, None)
+                .contains("more; each at")
         );
     }
 }

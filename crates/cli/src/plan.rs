@@ -161,7 +161,7 @@ impl Plan {
     }
 
     /// An address to listen on that other machines reach, with its name in the config.
-    fn exposed(&self) -> Option<(&'static str, SocketAddr)> {
+    pub(crate) fn exposed(&self) -> Option<(&'static str, SocketAddr)> {
         let listens = [("listen", Some(self.listen)), ("grpc.listen", self.config.grpc.listen)];
         let listens = listens.into_iter().filter_map(|(name, address)| Some((name, address?)));
         listens.into_iter().find(|(_, address)| !address.ip().is_loopback())

@@ -197,7 +197,12 @@ async fn serve(mut plan: Plan, told: StartContext<'_>) -> anyhow::Result<()> {
     if plan.is_demo() {
         open_demo(plan, &base, &server, &products).await?;
     }
-    banner::print(plan, address, &server, first_key.as_ref());
+    // Elsewhere the output may be read by others than the operator.
+    let link = match plan.exposed().is_none() && !plan.is_behind_proxy() {
+        true => server.console_link().map_err(|fault| anyhow::anyhow!("{fault}"))?,
+        false => None,
+    };
+    banner::print(plan, address, &server, first_key.as_ref(), link.as_deref());
     drop(server);
     let certificate = Arc::new(Notify::new());
     let house = tokio::spawn(serving.clone().housekeeping(accept.shutdown.clone(), certificate.clone()));

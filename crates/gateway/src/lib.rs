@@ -29,6 +29,7 @@ pub mod cache;
 mod capabilities;
 pub mod cards;
 mod connections;
+mod console;
 pub mod crypto;
 mod current;
 pub mod fronts;
@@ -87,6 +88,8 @@ pub struct GatewayVersion {
     pub(crate) tools: Arc<fronts::grpc::ToolServices>,
     /// Set once the admin socket is open; every version of the server shares it.
     admin: Arc<OnceLock<admin::AdminDoor>>,
+    /// Sessions of the console; every version of the server shares them.
+    pub(crate) sessions: Arc<console::sessions::Sessions>,
 }
 
 impl GatewayVersion {
@@ -117,6 +120,7 @@ impl GatewayVersion {
             leaving: fronts::worker::RetiredWorkers::default(),
             tools: Arc::default(),
             admin: Arc::default(),
+            sessions: Arc::default(),
         }))
     }
 
@@ -148,6 +152,7 @@ impl GatewayVersion {
             leaving: self.leaving.clone(),
             tools: self.tools.clone(),
             admin: self.admin.clone(),
+            sessions: self.sessions.clone(),
         })
     }
 
@@ -156,6 +161,12 @@ impl GatewayVersion {
         if self.admin.set(door).is_err() {
             tracing::error!("the admin API is open already; the first door stays");
         }
+    }
+
+    /// The token of a link that signs its first user in to the console as an admin; none where there is no console. An
+    /// earlier link ends.
+    pub fn console_link(&self) -> Result<Option<String>, Fault> {
+        if self.settings.console { self.sessions.link().map(Some) } else { Ok(None) }
     }
 
     pub(crate) fn admin(&self) -> Option<&admin::AdminDoor> {

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::product::{ProductEndpoint, ProductRoute, ProductService, SendGuard, SharedAddress};
 use crate::settings::{self, AuthMode, MountSettings};
-use crate::{Settings, admin_api};
+use crate::{Settings, admin_api, console};
 
 /// Names an agent cannot have: they are routes.
 pub const RESERVED: [&str; 3] = ["tasks", "v1", "extendedAgentCard"];
@@ -27,8 +27,8 @@ pub struct MountTable {
     /// In the order in which they are offered an address.
     products: Vec<Arc<dyn ProductService>>,
     ids: HashMap<Uuid, Arc<str>>,
-    /// The admin API is served.
-    admin_api: bool,
+    /// The admin API and the console are served.
+    console: bool,
 }
 
 /// An agent at its path.
@@ -130,6 +130,8 @@ pub enum RouteTarget<'a> {
     File(&'a str),
     /// The admin API: the rest of the path.
     AdminApi(&'a str),
+    /// The console: the rest of the path.
+    Console(&'a str),
     /// The endpoint of an agent's workers: the agent's name, and the rest of the path.
     Workers(&'a str, &'a str),
     Unknown,
@@ -172,7 +174,7 @@ impl MountTable {
             }
         }
         let (order, default) = (agents.to_vec(), default.clone());
-        Ok(MountTable { agents: mounted, order, default, products, ids, admin_api: settings.console })
+        Ok(MountTable { agents: mounted, order, default, products, ids, console: settings.console })
     }
 
     pub(crate) fn default_agent(&self) -> &Arc<str> {
@@ -230,10 +232,13 @@ impl MountTable {
             OLD_EXTENDED_CARD => return RouteTarget::OldExtendedCard(default),
             _ => {}
         }
-        if self.admin_api
-            && let Some(below) = admin_api::below(path)
-        {
-            return RouteTarget::AdminApi(below);
+        if self.console {
+            if let Some(below) = admin_api::below(path) {
+                return RouteTarget::AdminApi(below);
+            }
+            if let Some(below) = console::below(path) {
+                return RouteTarget::Console(below);
+            }
         }
         for product in &self.products {
             match product.route(path) {
@@ -322,6 +327,7 @@ mod tests {
             RouteTarget::Product(_) => "product".into(),
             RouteTarget::File(file) => format!("file {file}"),
             RouteTarget::AdminApi(path) => format!("admin {path}"),
+            RouteTarget::Console(path) => format!("console {path}"),
             RouteTarget::Workers(name, path) => format!("workers {name} {path}"),
             RouteTarget::Unknown => "unknown".into(),
         }
@@ -372,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn the_admin_api_has_its_addresses_only_where_it_is_served() {
+    fn the_admin_api_and_the_console_have_their_addresses_only_where_they_are_served() {
         let served = MountTable::new(&Settings { console: true, ..Settings::test(&["echo"]) }).unwrap();
         for (path, with) in [
             ("/api/admin/v1/tasks", "admin /tasks"),
@@ -380,6 +386,9 @@ mod tests {
             ("/api/admin/v1/", "admin /"),
             ("/api/admin/v10", "unknown"),
             ("/api/admin", "unknown"),
+            ("/console", "console "),
+            ("/console/tasks/1", "console /tasks/1"),
+            ("/consoles", "unknown"),
         ] {
             assert_eq!(name(served.resolve(path, false)), with, "{path}");
             assert_eq!(name(mounts().resolve(path, false)), "unknown", "{path}");

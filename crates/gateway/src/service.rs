@@ -25,7 +25,7 @@ use crate::linger::BodyUnread;
 use crate::metrics::RequestOutcome;
 use crate::mounts::{self, MountedAgent, RouteTarget};
 use crate::product::{Accepts, CardRequest, EndpointRequest, ProductEndpoint, RefusalForm, RequestBody};
-use crate::{GatewayVersion, admin_api, intake};
+use crate::{GatewayVersion, admin_api, console, intake};
 
 /// Time limit for the body of a refused request.
 const REFUSED_BODY: Duration = Duration::from_millis(250);
@@ -151,6 +151,10 @@ async fn dispatch(
         RouteTarget::Index if get => server.index(head),
         RouteTarget::Jwks if get => server.jwks().unwrap_or_else(|| fronts::rest::nothing_at(path, head, log)),
         RouteTarget::File(file) if get => Box::pin(fronts::file(server, file, head, log)).await,
+        RouteTarget::Console(below) if get => {
+            log.operation = "console";
+            console::answer(below, head)
+        }
         RouteTarget::Card(mounted) if get => {
             log.operation = "card";
             log.agent = Some(mounted.agent.clone());
@@ -168,6 +172,7 @@ async fn dispatch(
         | RouteTarget::Agents
         | RouteTarget::Jwks
         | RouteTarget::File(_)
+        | RouteTarget::Console(_)
         | RouteTarget::Card(_) => not_allowed("GET, HEAD"),
         RouteTarget::Product(endpoint) => Box::pin(at_product(server, &*endpoint, head, body, log)).await,
         RouteTarget::Rpc(_) if head.method != Method::POST => not_allowed("POST"),
@@ -275,6 +280,7 @@ async fn turn_away(
         RouteTarget::Card(_)
         | RouteTarget::Agents
         | RouteTarget::Index
+        | RouteTarget::Console(_)
         | RouteTarget::File(_)
         | RouteTarget::Workers(..)
         | RouteTarget::Unknown

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, VARY};
 use http::{HeaderValue, StatusCode, request};
 use serde_json::json;
 
-use crate::GatewayVersion;
+use crate::{GatewayVersion, console};
 use web::body::{Response, ResponseBody};
 use web::response::{json, text};
 
@@ -77,15 +77,26 @@ impl GatewayVersion {
         Some(response)
     }
 
+    /// A page for a browser, text for every other client.
     pub(crate) fn index(&self, head: &request::Parts) -> Response {
+        if console::wants_page(&head.headers) {
+            let titles = self.mounts.agents().iter().filter_map(|name| Some((name, self.engine.profile(name)?)));
+            let titles: Vec<_> = titles.map(|(name, profile)| (&**name, profile.title.clone())).collect();
+            return console::front_page(
+                titles.iter().map(|(name, title)| (*name, title.as_str())),
+                self.settings.console,
+            );
+        }
         let base = self.cards.base_url(&self.settings, head);
         let card = crate::mounts::CARD;
-        text(
+        let mut response = text(
             StatusCode::OK,
             format!(
                 "Rialto {}: an A2A server.\n\nagents  {base}/agents\ncard    {base}{card}\nPOST JSON-RPC to {base}/ or {base}/a2a/<agent>\n",
                 env!("CARGO_PKG_VERSION")
             ),
-        )
+        );
+        response.headers_mut().insert(VARY, HeaderValue::from_static("accept"));
+        response
     }
 }

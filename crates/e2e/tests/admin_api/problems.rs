@@ -67,7 +67,7 @@ fn a_method_that_an_address_does_not_have_is_answered_with_those_it_has() {
         ("GET", "/tasks/x:cancel", "POST"),
         ("PATCH", "/keys", "GET, HEAD, POST"),
         ("GET", "/keys/x", "DELETE"),
-        ("DELETE", "/session", "GET, HEAD"),
+        ("DELETE", "/overview", "GET, HEAD"),
         ("GET", "/config:reload", "POST"),
     ] {
         let response = api.ask(method, path);

@@ -146,6 +146,10 @@ fn the_document_has_the_operations_of_the_table_and_the_session_those_of_the_cal
     let mut ids = BTreeSet::new();
     for (path, item) in document["paths"].as_object().unwrap() {
         for (method, operation) in item.as_object().unwrap() {
+            // A session begins and ends without a role; the tests of the console have it.
+            if operation["x-required-role"].is_null() {
+                continue;
+            }
             documented.insert((method.to_uppercase(), path.clone()));
             ids.insert(operation["operationId"].as_str().unwrap().to_owned());
         }

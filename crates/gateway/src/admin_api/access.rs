@@ -1,13 +1,16 @@
 //! Callers of the API: their roles, and the tenants that they reach.
 //!
-//! A role is a scope of a key or token: a credential without scopes has none, although it may make every call to agents.
+//! A role is a scope of a key or token: a credential without scopes has none, although it may make every call to agents. The
+//! cookie of a session stands for a key ([`crate::console::sessions`]).
 
 use std::sync::Arc;
 
-use http::request;
+use http::header::AUTHORIZATION;
+use http::{HeaderName, request};
 use model::{Caller, Fault, Kind};
 use schemars::JsonSchema;
 use serde::Serialize;
+use web::credentials;
 use web::request_log::RequestLog;
 
 use super::problem::ApiProblem;
@@ -15,6 +18,7 @@ use super::routes::ApiRoute;
 use crate::scopes::{ADMIN, ALL_TENANTS, OPERATOR, VIEWER};
 use crate::{GatewayVersion, auth};
 
+static SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// The tenant whose admins see every tenant.
 const DEFAULT: &str = "default";
 
@@ -54,6 +58,8 @@ pub(super) struct ApiCaller {
     pub(super) known: Arc<Caller>,
     pub(super) role: ApiRole,
     pub(super) all_tenants: bool,
+    /// The token that a page sends back with a change, where the caller is a browser with a session.
+    pub(super) csrf: Option<String>,
 }
 
 impl ApiCaller {
@@ -61,7 +67,24 @@ impl ApiCaller {
         let role = ApiRole::of(&known)?;
         let by_scope = known.scopes.iter().any(|scope| scope == ALL_TENANTS);
         let by_tenant = role == ApiRole::Admin && *known.tenant == *DEFAULT;
-        Some(ApiCaller { known, role, all_tenants: by_scope || by_tenant })
+        Some(ApiCaller { known, role, all_tenants: by_scope || by_tenant, csrf: None })
+    }
+
+    /// A caller who need not be known, at a route that is open.
+    pub(super) fn nobody(server: &GatewayVersion) -> ApiCaller {
+        let known = server.callers.anonymous().clone();
+        ApiCaller { known, role: ApiRole::Viewer, all_tenants: false, csrf: None }
+    }
+
+    /// The caller of a credential, if it gives a role.
+    pub(super) fn with_role(known: Arc<Caller>) -> Result<ApiCaller, ApiProblem> {
+        let name = known.name.clone();
+        ApiCaller::new(known).ok_or_else(|| {
+            let make = if auth::is_token(&name) { "ask the issuer for one of these scopes" } else { MAKE_A_KEY };
+            ApiProblem::forbidden(format!(
+                "your credential has no role here: it needs the scope admin, operator or viewer; {make}"
+            ))
+        })
     }
 
     /// The tenant that the caller is limited to.
@@ -70,6 +93,9 @@ impl ApiCaller {
     }
 
     pub(super) fn may(&self, route: &ApiRoute) -> Result<(), ApiProblem> {
+        if route.is_open {
+            return Ok(());
+        }
         if self.role < route.role {
             let (needed, held) = (route.role.scope(), self.role.scope());
             return Err(ApiProblem::forbidden(format!("this needs the role {needed}, and your key has {held}")));
@@ -99,6 +125,9 @@ pub(super) async fn identify(
     head: &request::Parts,
     log: &mut RequestLog,
 ) -> Result<ApiCaller, ApiProblem> {
+    if let Some(caller) = of_session(server, head, log)? {
+        return Ok(caller);
+    }
     let throttle = server.throttle.as_ref();
     let known = match server.callers.identify(&head.headers).await {
         Ok(known) => known,
@@ -116,13 +145,43 @@ pub(super) async fn identify(
     if !known.authenticated {
         return Err(credential_needed());
     }
-    let name = known.name.clone();
-    ApiCaller::new(known).ok_or_else(|| {
-        let make = if auth::is_token(&name) { "ask the issuer for one of these scopes" } else { MAKE_A_KEY };
-        ApiProblem::forbidden(format!(
-            "your credential has no role here: it needs the scope admin, operator or viewer; {make}"
-        ))
-    })
+    ApiCaller::with_role(known)
+}
+
+/// The caller of the session whose cookie the request has. A request with another credential is not of its session.
+fn of_session(
+    server: &GatewayVersion,
+    head: &request::Parts,
+    log: &mut RequestLog,
+) -> Result<Option<ApiCaller>, ApiProblem> {
+    if head.headers.contains_key(AUTHORIZATION) || credentials::api_key(&head.headers).is_some() {
+        return Ok(None);
+    }
+    let Some(session) = server.sessions.of(&server.callers, head) else { return Ok(None) };
+    log.caller = Some(session.caller.name.clone());
+    check_site(head)?;
+    if !head.method.is_safe() && !session.is_confirmed(&head.headers) {
+        return Err(ApiProblem::forbidden(
+            "a change in a session needs the session's token in the header X-CSRF-Token; GET /session has it as csrf",
+        ));
+    }
+    if let Some(throttle) = &server.throttle {
+        throttle.admit(&session.caller, log.address)?;
+    }
+    let caller = ApiCaller::with_role(session.caller)?;
+    Ok(Some(ApiCaller { csrf: Some(session.csrf), ..caller }))
+}
+
+/// Refuses a request that a page of another origin makes, as far as its browser says.
+pub(super) fn check_site(head: &request::Parts) -> Result<(), ApiProblem> {
+    match is_of_this_site(head) {
+        true => Ok(()),
+        false => Err(ApiProblem::forbidden("a page of another origin may not use a session of this server")),
+    }
+}
+
+fn is_of_this_site(head: &request::Parts) -> bool {
+    head.headers.get(&SEC_FETCH_SITE).is_none_or(|site| site == "same-origin" || site == "none")
 }
 
 const MAKE_A_KEY: &str = "make a key with rialto keys create NAME --scope admin";

@@ -96,7 +96,11 @@ async fn call(
     body: Incoming,
     log: &mut RequestLog,
 ) -> Result<Response, ApiProblem> {
-    let caller = access::identify(server, head, log).await?;
+    let is_open = routes::find(&head.method, below).is_ok_and(|(route, _)| route.is_open);
+    let caller = match is_open {
+        true => ApiCaller::nobody(server),
+        false => access::identify(server, head, log).await?,
+    };
     // A path that cannot be decoded is a bad request, also where no route has it.
     query::decode_segment(below)?;
     let (route, params) = routes::find(&head.method, below)?;

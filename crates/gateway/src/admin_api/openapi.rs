@@ -46,6 +46,10 @@ fn document() -> Value {
             "schemas": components,
             "securitySchemes": {
                 "Bearer": { "type": "http", "scheme": "bearer", "description": "A key, or a token of an issuer." },
+                "Session": {
+                    "type": "apiKey", "in": "cookie", "name": "rialto_session",
+                    "description": "The cookie of POST /session; where the address has a port, its name ends in `_PORT`. A change also needs the session's `csrf` in X-CSRF-Token.",
+                },
                 "ApiKey": { "type": "apiKey", "in": "header", "name": "X-Api-Key", "description": "A key." },
             },
         },
@@ -71,9 +75,14 @@ fn operation(route: &ApiRoute, schemas: &mut Schemas, problem: &Value) -> Value 
         "description": format!("Needs the role {role}{reach}."),
         "x-required-role": role,
         "parameters": parameters,
-        "security": [{ "Bearer": [] }, { "ApiKey": [] }],
+        "security": [{ "Bearer": [] }, { "ApiKey": [] }, { "Session": [] }],
         "responses": responses(route, schemas, problem),
     });
+    if route.is_open {
+        operation["description"] = json!("Needs no role.");
+        operation["security"] = json!([]);
+        operation["x-required-role"] = Value::Null;
+    }
     if let Some(takes) = route.takes {
         let schema = schemas.read(takes);
         operation["requestBody"] = json!({ "required": true, "content": { "application/json": { "schema": schema } } });
@@ -134,7 +143,8 @@ mod tests {
         for route in ROUTES {
             let operation = &document["paths"][path_of(route.path)][route.method().to_lowercase()];
             assert_eq!(operation["operationId"], route.id());
-            assert_eq!(operation["x-required-role"], route.role.scope(), "{}", route.path);
+            let role = Some(route.role.scope()).filter(|_| !route.is_open);
+            assert_eq!(operation["x-required-role"], json!(role), "{}", route.path);
             assert_eq!(operation["requestBody"].is_object(), route.takes.is_some(), "{}", route.path);
             let named = |place: &str| -> Vec<&str> {
                 let all = operation["parameters"].as_array().unwrap().iter().filter(|one| one["in"] == place);

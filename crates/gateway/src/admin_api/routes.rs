@@ -42,6 +42,8 @@ pub(super) struct ApiRoute {
     pub(super) summary: &'static str,
     /// The least role.
     pub(super) role: ApiRole,
+    /// It needs no role: its handler checks what the request has.
+    pub(super) is_open: bool,
     /// It concerns the whole server, so that a caller of one tenant may not use it.
     pub(super) is_about_server: bool,
     pub(super) query: &'static [QueryParam],
@@ -73,7 +75,19 @@ impl ApiRoute {
         handler: ApiHandler,
     ) -> ApiRoute {
         let (query, refuses): (&[QueryParam], &[u16]) = (&[], &[]);
-        ApiRoute { verb, path, summary, role, is_about_server: false, query, takes: None, gives, refuses, handler }
+        ApiRoute {
+            verb,
+            path,
+            summary,
+            role,
+            is_open: false,
+            is_about_server: false,
+            query,
+            takes: None,
+            gives,
+            refuses,
+            handler,
+        }
     }
 
     const fn get(path: &'static str, summary: &'static str, gives: Gives, handler: ApiHandler) -> ApiRoute {
@@ -90,6 +104,10 @@ impl ApiRoute {
 
     const fn by_admin(self) -> ApiRoute {
         ApiRoute { role: ApiRole::Admin, ..self }
+    }
+
+    const fn open(self) -> ApiRoute {
+        ApiRoute { is_open: true, ..self }
     }
 
     const fn about_server(self) -> ApiRoute {
@@ -187,6 +205,21 @@ pub(super) static ROUTES: &[ApiRoute] = &[
     ApiRoute::get("/session", "The caller, its role and what it may do", json::<session::ApiSession>(), |context| {
         Box::pin(session::show(context))
     }),
+    ApiRoute::post(
+        "/session",
+        "Begins a session of a browser with a key or a link; the answer sets its cookie",
+        Gives::Created(schema_of::<session::ApiSession>),
+        |context| Box::pin(session::begin(context)),
+    )
+    .open()
+    .takes(schema_of::<session::ApiSignIn>),
+    ApiRoute::delete(
+        "/session",
+        "Ends the session of the request's cookie",
+        json::<session::ApiSignedOut>(),
+        |context| Box::pin(session::end(context)),
+    )
+    .open(),
     ApiRoute::get("/overview", "The state of the server in numbers", json::<upkeep::ApiOverview>(), |context| {
         Box::pin(upkeep::overview(context))
     }),
@@ -339,7 +372,7 @@ mod tests {
         for route in ROUTES {
             let guarded = ["/keys", "/config", "/audit"].iter().any(|start| route.path.starts_with(start));
             assert_eq!(route.role == ApiRole::Admin, guarded, "{}", route.path);
-            if route.verb != "GET" {
+            if route.verb != "GET" && !route.is_open {
                 assert!(route.role >= ApiRole::Operator, "{}", route.path);
             }
         }

@@ -1,13 +1,17 @@
-//! The caller of a request: who it is, and what it may do.
+//! The caller of a request: who it is, and what it may do. Sessions of browsers, which stand for a key.
 
+use http::header::SET_COOKIE;
+use http::{HeaderValue, StatusCode};
+use model::{Fault, Kind};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use web::body::Response;
 
-use super::access::ApiRole;
+use super::access::{ApiCaller, ApiRole, check_site};
 use super::problem::ApiProblem;
 use super::routes::{ApiRoute, ROUTES};
-use super::{ApiContext, ok};
+use super::{ApiContext, ok, shown};
+use crate::auth;
 
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -19,18 +23,104 @@ pub(super) struct ApiSession {
     role: ApiRole,
     /// It sees every tenant, not only its own.
     all_tenants: bool,
-    /// The ids of the operations that it may use.
+    /// The ids of the operations that it may use by its role.
     operations: Vec<String>,
+    /// Only in the session of a browser: every change in it has this in the header `X-CSRF-Token`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    csrf: Option<String>,
+}
+
+/// A credential for a session: one of the two.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "SignIn")]
+pub(super) struct ApiSignIn {
+    /// A key with a role.
+    #[serde(default)]
+    key: Option<String>,
+    /// The token of the link that `rialto serve` prints on loopback; it is good for one session.
+    #[serde(default)]
+    link: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "SignedOut")]
+pub(super) struct ApiSignedOut {
+    signed_out: bool,
+}
+
+impl ApiSession {
+    fn of(caller: &ApiCaller) -> ApiSession {
+        let allowed = ROUTES.iter().filter(|route| !route.is_open && caller.may(route).is_ok());
+        ApiSession {
+            caller: caller.known.name.to_string(),
+            tenant: caller.known.tenant.to_string(),
+            role: caller.role,
+            all_tenants: caller.all_tenants,
+            operations: allowed.map(ApiRoute::id).collect(),
+            csrf: caller.csrf.clone(),
+        }
+    }
 }
 
 pub(super) async fn show(context: &ApiContext<'_>) -> Result<Response, ApiProblem> {
-    let caller = &context.caller;
-    let allowed = ROUTES.iter().filter(|route| caller.may(route).is_ok());
-    ok(&ApiSession {
-        caller: caller.known.name.to_string(),
-        tenant: caller.known.tenant.to_string(),
-        role: caller.role,
-        all_tenants: caller.all_tenants,
-        operations: allowed.map(ApiRoute::id).collect(),
-    })
+    ok(&ApiSession::of(&context.caller))
+}
+
+pub(super) async fn begin(context: &ApiContext<'_>) -> Result<Response, ApiProblem> {
+    let (server, head) = (context.server, context.http.head);
+    check_site(head)?;
+    let is_https = is_https(context);
+    let begun = match context.body()? {
+        ApiSignIn { key: Some(key), link: None } => {
+            let hash = auth::hash(&key);
+            let known = server.callers.by_hash(&hash).ok_or_else(|| refused(context, "the key is not known here"))?;
+            // A key without a role has no session.
+            let caller = ApiCaller::with_role(known)?;
+            server.sessions.begin_by_key(caller.known, hash, head, is_https)?
+        }
+        ApiSignIn { key: None, link: Some(link) } => {
+            let begun = server.sessions.begin_by_link(head, is_https, &link)?;
+            begun.ok_or_else(|| {
+                refused(context, "the link was used already, or is of an earlier start: sign in with a key")
+            })?
+        }
+        ApiSignIn { key: _, link: _ } => return Err(ApiProblem::field("body", "must have either key or link")),
+    };
+    let caller = ApiCaller { csrf: Some(begun.csrf), ..ApiCaller::with_role(begun.caller)? };
+    let response = shown(StatusCode::CREATED, &ApiSession::of(&caller))?;
+    with_cookie(response, &begun.cookie)
+}
+
+/// The refusal of a credential; many of them from one address are slowed down.
+fn refused(context: &ApiContext<'_>, says: &'static str) -> ApiProblem {
+    let slowed = context.server.throttle.as_ref().map(|throttle| throttle.failed(context.http.address));
+    match slowed {
+        Some(Err(fault)) => fault.into(),
+        Some(Ok(())) | None => Fault::new(Kind::Unauthenticated, says).into(),
+    }
+}
+
+pub(super) async fn end(context: &ApiContext<'_>) -> Result<Response, ApiProblem> {
+    let (server, head) = (context.server, context.http.head);
+    check_site(head)?;
+    let open = server.sessions.of(&server.callers, head);
+    if open.as_ref().is_some_and(|open| !open.is_confirmed(&head.headers)) {
+        return Err(ApiProblem::forbidden("the end of a session needs its token in the header X-CSRF-Token"));
+    }
+    let cookie = server.sessions.end(head, is_https(context));
+    with_cookie(ok(&ApiSignedOut { signed_out: open.is_some() })?, &cookie)
+}
+
+/// Whether the browser reached the server over TLS, its own or a proxy's.
+fn is_https(context: &ApiContext<'_>) -> bool {
+    let server = context.server;
+    server.cards.base_url(&server.settings, context.http.head).starts_with("https://")
+}
+
+fn with_cookie(mut response: Response, cookie: &str) -> Result<Response, ApiProblem> {
+    let value = HeaderValue::from_str(cookie).map_err(Fault::internal)?;
+    response.headers_mut().insert(SET_COOKIE, value);
+    Ok(response)
 }

@@ -170,6 +170,14 @@ impl Callers {
         Some((known.shown(&hash)?.ok()?, source))
     }
 
+    /// The caller whose valid key of any origin has this hash.
+    pub(crate) fn by_hash(&self, hash: &[u8; 32]) -> Option<Arc<Caller>> {
+        match self.keys.get(hash) {
+            Some(known) => known.shown(hash)?.ok(),
+            None => self.made.read().get(hash)?.shown(hash)?.ok(),
+        }
+    }
+
     /// Whether a valid key that an operator made has this hash.
     pub fn has_operators_key(&self, hash: &[u8; 32]) -> bool {
         self.made.read().get(hash).is_some_and(|known| matches!(known.shown(hash), Some(Ok(_))))

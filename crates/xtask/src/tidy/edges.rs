@@ -22,7 +22,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("engine", &[]),
     ("console", &[]),
     ("web", &["dialects"]),
-    ("gateway", &["dialects", "engine", "web"]),
+    ("gateway", &["console", "dialects", "engine", "web"]),
     ("market", &["dialects", "engine", "gateway", "ledger", "market-rules", "web"]),
     ("shop", &["dialects", "engine", "gateway", "ledger", "shop-rules", "web"]),
     ("systems", &["agents", "dialects", "engine", "gateway", "systems-graph", "web"]),
