@@ -1,89 +1,13 @@
-"""Chromium at the console, as operators use it: `console.py URL LINK ADMIN VIEWER CALLER AXE`.
-
-LINK is the address that the server printed, ADMIN, VIEWER and CALLER are keys, and AXE is the script of axe-core. Tasks are made by the scripted agent.
-"""
+"""Chromium at the console, as operators use it; console_kit says how it is called. Tasks are made by the scripted agent."""
 
 import json
 import os
 import re
 import secrets
-import shutil
 import subprocess
-import sys
-import urllib.request
-from contextlib import contextmanager
 from urllib.parse import quote
 
-from playwright.sync_api import expect, sync_playwright
-
-BASE, LINK, ADMIN, VIEWER, CALLER, AXE = sys.argv[1:7]
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or sys.exit("there is no chromium; run scripts/setup-e2e")
-MARKUP = "<img src=x onerror=\"document.documentElement.dataset.pwned='yes'\">"
-expect.set_options(timeout=30_000)
-
-
-def rpc(method, params, path="/a2a/scripted"):
-    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
-    headers = {"content-type": "application/json", "a2a-version": "1.0", "authorization": f"Bearer {CALLER}"}
-    with urllib.request.urlopen(urllib.request.Request(f"{BASE}{path}", body, headers), timeout=30) as answer:
-        said = json.load(answer)
-    assert "result" in said, said
-    return said["result"]
-
-
-def message(*parts, **more):
-    return {"messageId": secrets.token_hex(8), "role": "ROLE_USER", "parts": list(parts), **more}
-
-
-def sent(*parts, path="/a2a/scripted", **configuration):
-    """The id of a new task."""
-    return rpc("SendMessage", {"message": message(*parts), "configuration": configuration}, path)["task"]["id"]
-
-
-def scripted(*steps, **configuration):
-    return sent({"data": {"script": list(steps)}}, **configuration)
-
-
-class Person:
-    """Someone at a page, whose clicks are counted."""
-
-    def __init__(self, page):
-        self.page, self.clicks = page, 0
-
-    def click(self, what):
-        self.clicks += 1
-        what.click()
-
-
-@contextmanager
-def browsing(**more):
-    """A new browser. Fails if the page ran something that it should not, or broke its own policy."""
-    context = browser.new_context(**more)
-    page, said = context.new_page(), []
-    page.on("console", lambda one: said.append(one.text) if one.type in ("error", "warning") else None)
-    page.on("pageerror", lambda error: said.append(str(error)))
-    page.on("dialog", lambda dialog: (said.append(f"a dialog: {dialog.message}"), dialog.dismiss()))
-    yield page
-    assert page.evaluate("document.documentElement.dataset.pwned") is None, "markup of a task ran"
-    context.close()
-    # A question about the session before there is one is refused, and so is what a test does wrong.
-    said = [one for one in said if "status of 4" not in one]
-    assert not said, said
-
-
-@contextmanager
-def signed_in(key, path="", **more):
-    with browsing(**more) as page:
-        page.goto(f"{BASE}/console/{path}")
-        page.get_by_label("Key").fill(key)
-        page.get_by_role("button", name="Sign in").click()
-        expect(page.get_by_role("navigation", name="Views")).to_be_visible()
-        yield page
-
-
-def link_to(page, task):
-    """The task's row in the list."""
-    return page.get_by_role("row").get_by_role("link", name=task, exact=True)
+from console_kit import ADMIN, BASE, CALLER, LINK, MARKUP, VIEWER, Person, axe_check, browsing, expect, link_to, message, rpc, run, scripted, sent, signed_in
 
 
 def the_printed_link_signs_in_once():
@@ -314,7 +238,6 @@ def everything_is_reached_by_the_keyboard():
 
 
 def axe_finds_nothing_serious():
-    script = open(AXE).read()
     task = scripted(
         {"artifact": {"name": "a", "parts": [{"data": {"a": [1, {"b": 2}]}}, {"raw": "aGk=", "filename": "a.txt"}]}},
         {"fail": "out of paper"},
@@ -327,22 +250,16 @@ def axe_finds_nothing_serious():
         ("agents/scripted", "Limits"), ("deliveries", "127.0.0.1:9"), ("keys", "root-admin"), ("policy", "Nothing is done"), ("audit", "created"),
     ]
 
-    def check(page, place):
-        page.evaluate(script)
-        found = page.evaluate("axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa'] })")["violations"]
-        serious = [(one["id"], [node["html"] for node in one["nodes"]][:3]) for one in found if one["impact"] in ("serious", "critical")]
-        assert not serious, (place, serious)
-
     for scheme in ("light", "dark"):
         with browsing(color_scheme=scheme) as page:
             page.goto(f"{BASE}/console/")
             expect(page.get_by_role("button", name="Sign in")).to_be_visible()
-            check(page, (scheme, "sign in"))
+            axe_check(page, (scheme, "sign in"))
         with signed_in(ADMIN, color_scheme=scheme) as page:
             for view, says in views:
                 page.goto(f"{BASE}/console/{view}")
                 expect(page.locator("main").get_by_text(says).first).to_be_visible()
-                check(page, (scheme, view))
+                axe_check(page, (scheme, view))
 
 
 def three_questions_take_five_clicks_at_most():
@@ -394,9 +311,4 @@ SCENARIOS = [
     three_questions_take_five_clicks_at_most,
 ]
 
-with sync_playwright() as driver:
-    browser = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-    for scenario in SCENARIOS:
-        scenario()
-        print("ok", scenario.__name__)
-    browser.close()
+run(SCENARIOS)

@@ -63,18 +63,22 @@ fn status(server: &Server, request: &Request) -> u16 {
     server.exchange(request).status()
 }
 
-#[test]
-fn operators_use_it_in_chromium() {
-    let server = start("");
-    let (_, admin) = key(&server, "root-admin", &["admin"]);
-    let (_, viewer) = key(&server, "onlooker", &["viewer"]);
-    let (_, caller) = key(&server, "ann", &[]);
+/// Runs a script of Chromium's folder at a server with keys of three kinds.
+fn in_chromium(server: &Server, script: &str) {
+    let (_, admin) = key(server, "root-admin", &["admin"]);
+    let (_, viewer) = key(server, "onlooker", &["viewer"]);
+    let (_, caller) = key(server, "ann", &[]);
     let axe = setup::ensure("js-axe/node_modules/.stamp").with_file_name("axe-core").join("axe.min.js");
     let python = setup::ensure("chromium/.venv/.stamp").with_file_name("bin/python");
     let mut program = Command::new(python);
-    program.arg(setup::clients().join("chromium/console.py"));
-    program.args([&*server.url(), &link(&server), &admin, &viewer, &caller]).arg(axe);
+    program.arg(setup::clients().join("chromium").join(script));
+    program.args([&*server.url(), &link(server), &admin, &viewer, &caller]).arg(axe);
     setup::run_scenarios(program.env("PYTHONDONTWRITEBYTECODE", "1"));
+}
+
+#[test]
+fn operators_use_it_in_chromium() {
+    in_chromium(&start(""), "console.py");
 }
 
 #[test]
