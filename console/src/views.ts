@@ -1,0 +1,54 @@
+// The views of the console, in the order of the menu. A view is loaded when it is opened for the first time.
+
+import type { Component } from 'svelte';
+import type { Operation } from './api';
+
+/** The page of one thing gets the segments of its path: `/console/tasks/ID/wire` is `name` ID and `tab` wire. */
+export type Page = Component<{ name: string; tab: string }>;
+type Load = () => Promise<{ default: Page }>;
+
+export interface View {
+  title: string;
+  /** The first segment of its path. */
+  path: string;
+  /** Without this operation the view is not in the menu. */
+  needs: Operation;
+  page: Load;
+  /** The page of one thing, where the view has one. */
+  one?: Load;
+}
+
+/** Loads once, so that the same page is the same promise. */
+function once(load: () => Promise<{ default: unknown }>): Load {
+  let loaded: Promise<{ default: Page }> | undefined;
+  return () => {
+    loaded ??= (load() as Promise<{ default: Page }>).catch((error: unknown) => {
+      loaded = undefined;
+      throw error;
+    });
+    return loaded;
+  };
+}
+
+export const VIEWS: View[] = [
+  { title: 'Overview', path: '', needs: 'get_overview', page: once(() => import('./views/Overview.svelte')) },
+  {
+    title: 'Tasks',
+    path: 'tasks',
+    needs: 'get_tasks',
+    page: once(() => import('./views/Tasks.svelte')),
+    one: once(() => import('./views/Task.svelte')),
+  },
+  { title: 'Inbox', path: 'inbox', needs: 'get_tasks', page: once(() => import('./views/Inbox.svelte')) },
+  {
+    title: 'Agents',
+    path: 'agents',
+    needs: 'get_agents',
+    page: once(() => import('./views/Agents.svelte')),
+    one: once(() => import('./views/Agent.svelte')),
+  },
+  { title: 'Deliveries', path: 'deliveries', needs: 'get_deliveries', page: once(() => import('./views/Deliveries.svelte')) },
+  { title: 'Keys', path: 'keys', needs: 'get_keys', page: once(() => import('./views/Keys.svelte')) },
+  { title: 'Policy', path: 'policy', needs: 'post_policy_check', page: once(() => import('./views/Policy.svelte')) },
+  { title: 'Audit', path: 'audit', needs: 'get_audit', page: once(() => import('./views/Audit.svelte')) },
+];
