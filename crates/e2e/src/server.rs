@@ -30,6 +30,7 @@ pub struct Options {
     lease: Option<Duration>,
     reads_only: bool,
     data: Option<PathBuf>,
+    certificate: Option<PathBuf>,
 }
 
 /// The store of a server.
@@ -112,6 +113,14 @@ impl Options {
     #[must_use]
     pub fn reads_only(mut self) -> Self {
         self.reads_only = true;
+        self
+    }
+
+    /// Serves over TLS with this certificate, which is its own authority, and this key.
+    #[must_use]
+    pub fn tls(mut self, certificate: &Path, key: &Path) -> Self {
+        self.args.extend(["--tls-cert".into(), certificate.into(), "--tls-key".into(), key.into()]);
+        self.certificate = Some(certificate.to_owned());
         self
     }
 
@@ -379,6 +388,11 @@ impl Server {
 
     fn is_ready(&self) -> bool {
         let path = if self.options.reads_only { "/healthz" } else { "/readyz" };
+        if let Some(certificate) = &self.options.certificate {
+            let mut curl = Command::new("curl");
+            curl.args(["--silent", "--fail", "--output", "/dev/null", "--cacert"]).arg(certificate);
+            return curl.arg(format!("https://{}{path}", self.addr)).status().is_ok_and(|status| status.success());
+        }
         Connection::open(self.addr)
             .and_then(|mut connection| connection.exchange(&Request::new("GET", path)))
             .is_ok_and(|response| response.status() == 200)

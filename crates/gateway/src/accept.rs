@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::connections::{ConnectionSlot, Connections, RESERVE_LASTS};
+use crate::held_writes::held;
 use crate::linger::{BodyUnread, LingeringStream, UnreadFlag};
 use crate::service::{self, Coverage};
 use crate::tls::{self, ReloadingTls};
@@ -38,6 +39,9 @@ const CONNECTION_WINDOW: u32 = 512 << 10;
 const STREAMS: u32 = 256;
 /// Silence before the first probe of TCP, and between probes.
 const KEEPALIVE: Duration = Duration::from_secs(60);
+
+/// The cause of a connection's end.
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 const HTTP2_PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
@@ -216,24 +220,32 @@ async fn converse(
                 response
             })
         });
+        let (stream, outlet) = held(stream);
         let connection = builder.serve_connection(TokioIo::new(stream), handle);
         tokio::pin!(connection);
-        // While requests wait for their answers, the connection's turn comes after the tasks that can run now: the answers
-        // that one commit makes possible are then written by one system call, instead of one call for each.
-        let mut has_yielded = false;
-        let served = poll_fn(|cx| {
+        let mut leaving = std::pin::pin!(shutdown.cancelled());
+        let (mut is_leaving, mut has_yielded) = (false, false);
+        let ended = poll_fn(|cx| {
+            if !is_leaving && leaving.as_mut().poll(cx).is_ready() {
+                is_leaving = true;
+                connection.as_mut().graceful_shutdown();
+            }
+            // While requests wait for their answers, the connection's turn comes after the tasks that can run now: the
+            // answers that one commit makes possible are then written by one system call, instead of one call for each.
             if unanswered.load(Ordering::Relaxed) > 0 && !has_yielded {
                 has_yielded = true;
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
             has_yielded = false;
-            connection.as_mut().poll(cx)
-        });
-        let ended = tokio::select! {
-            ended = served => ended,
-            () = shutdown.cancelled() => { connection.as_mut().graceful_shutdown(); connection.await }
-        };
+            let polled = connection.as_mut().poll(cx);
+            match outlet.poll_out(cx) {
+                Poll::Ready(Err(error)) => Poll::Ready(Err(error.into())),
+                // A connection that ends has written everything, or can write no more.
+                Poll::Ready(Ok(())) | Poll::Pending => polled.map_err(BoxError::from),
+            }
+        })
+        .await;
         note(ended, peer);
     } else {
         let mut builder = http1::Builder::new();
@@ -244,7 +256,7 @@ async fn converse(
             ended = connection.as_mut() => ended,
             () = shutdown.cancelled() => { connection.as_mut().graceful_shutdown(); connection.await }
         };
-        note(ended, peer);
+        note(ended.map_err(BoxError::from), peer);
     }
 }
 
@@ -264,7 +276,7 @@ impl Drop for Unanswered {
     }
 }
 
-fn note(ended: Result<(), hyper::Error>, peer: SocketAddr) {
+fn note(ended: Result<(), BoxError>, peer: SocketAddr) {
     if let Err(error) = ended {
         tracing::debug!(%error, %peer, "a connection broke");
     }

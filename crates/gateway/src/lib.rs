@@ -33,6 +33,7 @@ mod console;
 pub mod crypto;
 mod current;
 pub mod fronts;
+mod held_writes;
 pub mod intake;
 pub mod limits;
 mod linger;

@@ -15,6 +15,13 @@ def address(origin):
     return origin.removeprefix('http://')
 
 
+def plain_or_secure(origin):
+    """A channel without an SDK. The authorities of one over TLS are those of GRPC_DEFAULT_SSL_ROOTS_FILE_PATH."""
+    if origin.startswith('https://'):
+        return grpc.secure_channel(origin.removeprefix('https://'), grpc.ssl_channel_credentials())
+    return grpc.insecure_channel(address(origin))
+
+
 def card(origin, agent, version='1.0'):
     """What a client has to know of an agent. The SDK's clients of 1.0 put the tenant into every request."""
     tenant = f'a2a/{agent}' if agent and version == '1.0' else ''

@@ -132,7 +132,7 @@ SCENARIOS = [
 
 def main(origin):
     failed = 0
-    with grpc.insecure_channel(channel.address(origin)) as connection:
+    with channel.plain_or_secure(origin) as connection:
         for scenario in SCENARIOS:
             try:
                 scenario(connection)

@@ -14,4 +14,5 @@ mod peers;
 mod sdks;
 mod sharing;
 mod stock;
+mod tls;
 mod web;
