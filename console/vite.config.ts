@@ -1,9 +1,10 @@
 import { svelte } from '@sveltejs/vite-plugin-svelte';
 import { defineConfig } from 'vite';
+import { descriptors } from './vite.descriptors';
 
 export default defineConfig({
   base: '/console/',
-  plugins: [svelte()],
+  plugins: [svelte(), descriptors()],
   build: {
     target: 'es2023',
     // The page's policy allows neither inline data nor inline scripts, apart from images.

@@ -16,9 +16,19 @@ use std::time::SystemTime;
 use anyhow::{Context as _, ensure};
 use sha2::{Digest, Sha256};
 
-/// The sources of the built files, in `console/`.
-const SOURCES: [&str; 7] =
-    ["index.html", "package.json", "package-lock.json", ".npmrc", "tsconfig.json", "vite.config.ts", "src"];
+/// The sources of the built files, from `console/`. A copy keeps their places, so that the build finds the definitions of
+/// the gRPC packages where they are in the tree.
+const SOURCES: [&str; 9] = [
+    "index.html",
+    "package.json",
+    "package-lock.json",
+    ".npmrc",
+    "tsconfig.json",
+    "vite.config.ts",
+    "vite.descriptors.ts",
+    "src",
+    "../crates/dialects/proto",
+];
 const PAGE: &str = include_str!("src/absent.html");
 
 struct Source {
