@@ -13,6 +13,7 @@ export default defineConfig({
   },
   server: {
     port: 5173,
-    proxy: { '/api': { target: process.env.RIALTO_SERVER ?? 'http://127.0.0.1:8080' } },
+    // The playground calls agents at their own addresses.
+    proxy: Object.fromEntries(['/api', '/a2a'].map((path) => [path, { target: process.env.RIALTO_SERVER ?? 'http://127.0.0.1:8080' }])),
   },
 });

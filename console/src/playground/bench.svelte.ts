@@ -53,7 +53,7 @@ export class Bench {
     this.runs = [run, ...this.runs].slice(0, MOST_RUNS);
     if (isReading) this.reading = run;
     await run.perform(transport);
-    if (run.failure) this.#show({ ...understand({}), title: 'No whole answer', text: run.failure, isBad: true }, '', run.ms);
+    if (run.failure) this.#show({ ...understand({}), title: 'Error', text: run.failure, isBad: true }, '', run.ms);
     if (this.reading === run) this.reading = null;
     return run;
   }
