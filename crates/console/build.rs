@@ -160,7 +160,7 @@ fn embed(files: &[(String, Vec<u8>)], out: &Path) -> anyhow::Result<()> {
         let params = brotli::enc::BrotliEncoderParams::default();
         brotli::BrotliCompress(&mut &plain[..], &mut brotli, &params)?;
         write!(table, "    ConsoleFile {{ path: {path:?}, etag: {etag:?}")?;
-        for (form, bytes) in [("identity", plain), ("gzip", &gzip.finish()?), ("brotli", &brotli)] {
+        for (form, bytes) in [("gzip", &gzip.finish()?), ("brotli", &brotli)] {
             let name = format!("{number}.{form}");
             fs::write(folder.join(&name), bytes)?;
             write!(table, ", {form}: include_bytes!(concat!(env!(\"OUT_DIR\"), \"/files/{name}\"))")?;

@@ -1,6 +1,7 @@
 // The request of an action in each version and binding.
 
 import { DraftError, extraHeaders, type Action, type Draft, type PushWish } from './draft';
+import { freshId } from './ids';
 
 /** A request of gRPC: its message as JSON, which is encoded when it is sent. */
 export interface GrpcCall {
@@ -85,7 +86,7 @@ function byJsonRpc(draft: Draft, action: Action, base: string, extras: Extras, f
   const method = METHODS[form === 'v03proto' ? 'v03' : form][action];
   if (!method) throw new DraftError('This version has no list of tasks.');
   const params = isSend(action) ? sendParams(draft, extras, form) : action === 'list' ? listParams(draft) : { id: taskOf(draft) };
-  const body = json({ jsonrpc: '2.0', id: crypto.randomUUID(), method, params });
+  const body = json({ jsonrpc: '2.0', id: freshId(), method, params });
   return { title: method, method: 'POST', url: base, body, grpc: null };
 }
 
@@ -143,7 +144,7 @@ function sendParams(draft: Draft, { push }: Extras, form: Form): unknown {
   const parts = partsOf(draft, form);
   if (form === 'v01') {
     return {
-      id: taskId || crypto.randomUUID(),
+      id: taskId || freshId(),
       ...(contextId ? { sessionId: contextId } : {}),
       message: { role: 'user', parts },
       ...(push ? { pushNotification: push } : {}),
@@ -151,7 +152,7 @@ function sendParams(draft: Draft, { push }: Extras, form: Form): unknown {
   }
   const message = {
     ...(form === 'v03' ? { kind: 'message' } : {}),
-    messageId: crypto.randomUUID(),
+    messageId: freshId(),
     role: form === 'v03' ? 'user' : 'ROLE_USER',
     [form === 'v03proto' ? 'content' : 'parts']: parts,
     ...(taskId ? { taskId } : {}),

@@ -349,14 +349,17 @@ fn a_receiver_is_followed_live_and_resumed_without_a_gap() {
     let mut events = follow(&[]).unwrap();
     let number = |frame: &e2e::Frame| serde_json::from_str::<Value>(&frame.data).unwrap()["number"].as_u64().unwrap();
     let first = events.take();
-    assert_eq!((number(&first), first.id.as_deref()), (1, Some("1")));
+    let known = format!("{id}.1");
+    assert_eq!((number(&first), first.id.as_deref()), (1, Some(&*known)));
     assert_eq!(post(&server, &path, "two"), 200);
     assert_eq!(number(&events.take()), 2);
     drop(events);
     assert_eq!(post(&server, &path, "three"), 200);
-    let mut resumed = follow(&[("last-event-id", "1")]).unwrap();
+    let mut resumed = follow(&[("last-event-id", &known)]).unwrap();
     assert_eq!([number(&resumed.take()), number(&resumed.take())], [2, 3]);
-    assert_eq!(follow(&[("last-event-id", "x")]).err().unwrap().status, 400);
+    for wrong in ["x", "1", "other.1", &format!("{id}.x")] {
+        assert_eq!(follow(&[("last-event-id", wrong)]).err().unwrap().status, 400, "{wrong}");
+    }
     assert_eq!(operator.ask("DELETE", &format!("/receivers/{id}")).status(), 200);
     assert!(resumed.rest().is_empty(), "the stream ends with its receiver");
 }

@@ -129,8 +129,8 @@ fn stream(context: &ApiContext<'_>, about: &ReceiverFacts, after: u64) -> Result
     let after = match last_event_id(&context.http.head.headers) {
         None => after,
         Some(named) => {
-            let number = named.ok().and_then(|text| text.parse().ok());
-            number.ok_or_else(|| ApiProblem::field("Last-Event-ID", "is no number of a request"))?
+            let number = named.ok().and_then(|text| text.strip_prefix(&*about.id)?.strip_prefix('.')?.parse().ok());
+            number.ok_or_else(|| ApiProblem::field("Last-Event-ID", "is no request of this receiver"))?
         }
     };
     let throttle = server.throttle.as_ref();
@@ -173,7 +173,7 @@ impl EventSource for ReceiverFeed {
     async fn write(&mut self, piece: &mut Vec<u8>, item: Option<Self::Item>) -> io::Result<Flow> {
         let Some(request) = item else { return Ok(Flow::Ends) };
         let data = serde_json::to_vec(&of(&request)).map_err(io::Error::other)?;
-        sse::write_frame(piece, Some(request.number), None, &[&data]);
+        sse::write_frame(piece, Some(format_args!("{}.{}", self.id, request.number)), None, &[&data]);
         Ok(Flow::Continues)
     }
 }
