@@ -64,7 +64,7 @@ function short(words: string): string {
   return words.length > LONGEST ? `${words.slice(0, LONGEST)} …` : words;
 }
 
-/** What an answer or event tells. */
+/** Reads an answer or event. */
 export function understand(answer: unknown): Understood {
   const nothing = { isBad: false, taskId: '', contextId: '', state: '', isTask: false };
   const outer = members(answer);

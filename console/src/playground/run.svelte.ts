@@ -138,7 +138,7 @@ export class Run {
   }
 
   #note(frame: Omit<WireFrame, 'ms'>): void {
-    // What was read before the connection was dropped does not come after it.
+    // The rest of a piece is not shown after the connection was dropped.
     if (this.isDropped()) return;
     const timed = { ms: this.#elapsed(), ...frame };
     this.#waiting.push(timed);

@@ -7,7 +7,7 @@ import type { CallRequest } from './requests';
 
 export interface Exchange {
   status: number;
-  /** What is known of the answer's first line beside the status. */
+  /** The rest of the answer's first line, as far as it is known. */
   line: string;
   headers: [string, string][];
   pieces: AsyncIterable<Uint8Array>;
