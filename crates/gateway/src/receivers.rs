@@ -2,7 +2,7 @@
 //! sees what a webhook brings.
 //!
 //! They are in the memory of this process, bounded in number, size and age. The address has a token that cannot be guessed,
-//! and whoever has it can only post. Requests are shown to operators of the tenant whose operator made the receiver,
+//! and a client that has it can only post. Requests are shown to operators of the tenant whose operator made the receiver,
 //! and to those who see all tenants.
 
 use std::collections::{HashMap, VecDeque};

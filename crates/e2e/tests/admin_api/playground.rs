@@ -117,20 +117,19 @@ fn addresses_that_the_policy_does_not_allow_are_refused_with_the_reason() {
     let behind =
         ["http://localhost/", "https://127.0.0.1/", "https://2130706433/", "https://0x7f.1/", "https://[::1]/", &*own];
     for (server, urls) in [(&local, &everywhere[..]), (&proxied, &everywhere[..]), (&proxied, &behind[..])] {
-        let (api, before) = (admin(server), audit(server).len());
-        let lines = audit(server).len() - before;
+        let api = admin(server);
         for url in urls {
             let refused = problem(&call(&api, &json!({ "url": url, "method": "GET" })), 400);
             assert_eq!(refused["field"], "url", "{url}: {refused}");
         }
         let made = audit(server).iter().filter(|line| line["what"] == "playground").count();
-        assert_eq!((made, lines), (0, 0), "a refused call is none");
+        assert_eq!(made, 0, "a refused call is none");
     }
     let refused = problem(&call(&admin(&proxied), &json!({ "url": own, "method": "GET" })), 400);
     assert!(refused["detail"].as_str().unwrap().contains("push.allow"), "{refused}");
     assert!(upstream.deliveries().is_empty());
     assert_eq!(events(&call(&admin(&local), &json!({ "url": own, "method": "GET" })))[0]["status"], 200);
-    // What the operator lists is allowed.
+    // An address that the operator lists is allowed.
     let listed = start(&format!("{BEHIND_A_PROXY}push: {{ allow: ['127.0.0.1:{}'] }}\n", upstream.addr().port()));
     assert_eq!(events(&call(&admin(&listed), &json!({ "url": own, "method": "GET" })))[0]["status"], 200);
 }
