@@ -1,9 +1,10 @@
 import { svelte } from '@sveltejs/vite-plugin-svelte';
 import { defineConfig } from 'vite';
+import { descriptors } from './vite.descriptors';
 
 export default defineConfig({
   base: '/console/',
-  plugins: [svelte()],
+  plugins: [svelte(), descriptors()],
   build: {
     target: 'es2023',
     // The page's policy allows neither inline data nor inline scripts, apart from images.
@@ -12,6 +13,7 @@ export default defineConfig({
   },
   server: {
     port: 5173,
-    proxy: { '/api': { target: process.env.RIALTO_SERVER ?? 'http://127.0.0.1:8080' } },
+    // The playground calls agents at their own addresses.
+    proxy: Object.fromEntries(['/api', '/a2a'].map((path) => [path, { target: process.env.RIALTO_SERVER ?? 'http://127.0.0.1:8080' }])),
   },
 });

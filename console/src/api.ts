@@ -16,7 +16,11 @@ export type Operation =
   | 'delete_keys__id'
   | 'post_policy_check'
   | 'get_health'
-  | 'get_audit';
+  | 'get_audit'
+  | 'post_playground_call'
+  | 'post_receivers'
+  | 'get_receivers__id'
+  | 'delete_receivers__id';
 
 export interface Session {
   caller: string;

@@ -60,7 +60,7 @@ export function address(path: string, query: Options['query'] = {}): string {
   return API + path + (search ? `?${search}` : '');
 }
 
-async function problemOf(answer: Response): Promise<Problem> {
+export async function problemOf(answer: Response): Promise<Problem> {
   const text = await answer.text();
   try {
     const said = JSON.parse(text) as { detail?: string; title?: string };

@@ -47,6 +47,7 @@ export const VIEWS: View[] = [
     page: once(() => import('./views/Agents.svelte')),
     one: once(() => import('./views/Agent.svelte')),
   },
+  { title: 'Playground', path: 'playground', needs: 'get_agents', page: once(() => import('./views/Playground.svelte')) },
   { title: 'Deliveries', path: 'deliveries', needs: 'get_deliveries', page: once(() => import('./views/Deliveries.svelte')) },
   { title: 'Keys', path: 'keys', needs: 'get_keys', page: once(() => import('./views/Keys.svelte')) },
   { title: 'Policy', path: 'policy', needs: 'post_policy_check', page: once(() => import('./views/Policy.svelte')) },

@@ -16,9 +16,19 @@ use std::time::SystemTime;
 use anyhow::{Context as _, ensure};
 use sha2::{Digest, Sha256};
 
-/// The sources of the built files, in `console/`.
-const SOURCES: [&str; 7] =
-    ["index.html", "package.json", "package-lock.json", ".npmrc", "tsconfig.json", "vite.config.ts", "src"];
+/// The sources of the built files, from `console/`. A copy keeps their places, so that the build finds the definitions of
+/// the gRPC packages where they are in the tree.
+const SOURCES: [&str; 9] = [
+    "index.html",
+    "package.json",
+    "package-lock.json",
+    ".npmrc",
+    "tsconfig.json",
+    "vite.config.ts",
+    "vite.descriptors.ts",
+    "src",
+    "../crates/dialects/proto",
+];
 const PAGE: &str = include_str!("src/absent.html");
 
 struct Source {
@@ -150,7 +160,7 @@ fn embed(files: &[(String, Vec<u8>)], out: &Path) -> anyhow::Result<()> {
         let params = brotli::enc::BrotliEncoderParams::default();
         brotli::BrotliCompress(&mut &plain[..], &mut brotli, &params)?;
         write!(table, "    ConsoleFile {{ path: {path:?}, etag: {etag:?}")?;
-        for (form, bytes) in [("identity", plain), ("gzip", &gzip.finish()?), ("brotli", &brotli)] {
+        for (form, bytes) in [("gzip", &gzip.finish()?), ("brotli", &brotli)] {
             let name = format!("{number}.{form}");
             fs::write(folder.join(&name), bytes)?;
             write!(table, ", {form}: include_bytes!(concat!(env!(\"OUT_DIR\"), \"/files/{name}\"))")?;

@@ -191,7 +191,7 @@ async fn serve(mut plan: Plan, told: StartContext<'_>) -> anyhow::Result<()> {
     let accept = Arc::new(Accept::new(server.clone()));
     let (ask, asked) = mpsc::channel(1);
     let serving = accept.serving.clone();
-    admin::serve(serving.clone(), ask, &plan.data, PRODUCTS)
+    admin::serve(serving.clone(), ask, &plan.data, PRODUCTS, post.clone())
         .await
         .context("cannot open the admin socket in the data folder")?;
     if plan.is_demo() {

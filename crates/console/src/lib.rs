@@ -1,4 +1,8 @@
-//! The files of the console, embedded by the build script in three forms each: plain, gzip and brotli.
+//! The files of the console, embedded by the build script in two forms each: gzip and brotli. Few clients take neither; for
+//! them a file is unpacked, which costs time and not a third copy in the binary.
+
+use std::borrow::Cow;
+use std::io::Read as _;
 
 include!(concat!(env!("OUT_DIR"), "/files.rs"));
 
@@ -8,9 +12,8 @@ pub struct ConsoleFile {
     pub path: &'static str,
     /// A hash of the content, without quotes.
     pub etag: &'static str,
-    pub identity: &'static [u8],
-    pub gzip: &'static [u8],
-    pub brotli: &'static [u8],
+    gzip: &'static [u8],
+    brotli: &'static [u8],
 }
 
 /// The form in which the bytes of a file are sent.
@@ -51,12 +54,19 @@ impl Coding {
 }
 
 impl ConsoleFile {
-    pub fn bytes(&self, coding: Coding) -> &'static [u8] {
+    pub fn bytes(&self, coding: Coding) -> Cow<'static, [u8]> {
         match coding {
-            Coding::Identity => self.identity,
-            Coding::Gzip => self.gzip,
-            Coding::Brotli => self.brotli,
+            Coding::Identity => Cow::Owned(self.plain()),
+            Coding::Gzip => Cow::Borrowed(self.gzip),
+            Coding::Brotli => Cow::Borrowed(self.brotli),
         }
+    }
+
+    fn plain(&self) -> Vec<u8> {
+        let mut plain = Vec::new();
+        let read = flate2::read::GzDecoder::new(self.gzip).read_to_end(&mut plain);
+        debug_assert!(read.is_ok(), "{}: {read:?}", self.path);
+        plain
     }
 
     pub fn media_type(&self) -> &'static str {
@@ -110,7 +120,7 @@ mod tests {
         let page = index().expect("index.html");
         assert_eq!(page.media_type(), "text/html; charset=utf-8");
         assert!(!page.is_hashed());
-        let text = std::str::from_utf8(page.identity).expect("text");
+        let text = String::from_utf8(page.bytes(Coding::Identity).into_owned()).expect("text");
         let named: Vec<&str> = text.split('"').filter_map(|word| word.strip_prefix("/console/")).collect();
         for path in &named {
             let file = file(path).unwrap_or_else(|| panic!("{path} is missing"));

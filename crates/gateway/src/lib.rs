@@ -43,6 +43,7 @@ pub mod mounts;
 pub mod panics;
 pub mod policy;
 pub mod product;
+mod receivers;
 pub mod scopes;
 pub mod service;
 pub mod settings;

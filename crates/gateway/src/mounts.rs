@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::product::{ProductEndpoint, ProductRoute, ProductService, SendGuard, SharedAddress};
 use crate::settings::{self, AuthMode, MountSettings};
-use crate::{Settings, admin_api, console};
+use crate::{Settings, admin_api, console, receivers};
 
 /// Names an agent cannot have: they are routes.
 pub const RESERVED: [&str; 3] = ["tasks", "v1", "extendedAgentCard"];
@@ -132,6 +132,8 @@ pub enum RouteTarget<'a> {
     AdminApi(&'a str),
     /// The console: the rest of the path.
     Console(&'a str),
+    /// A receiver of webhooks: its token.
+    Receiver(&'a str),
     /// The endpoint of an agent's workers: the agent's name, and the rest of the path.
     Workers(&'a str, &'a str),
     Unknown,
@@ -239,6 +241,9 @@ impl MountTable {
             if let Some(below) = console::below(path) {
                 return RouteTarget::Console(below);
             }
+            if let Some(token) = receivers::below(path) {
+                return RouteTarget::Receiver(token);
+            }
         }
         for product in &self.products {
             match product.route(path) {
@@ -328,6 +333,7 @@ mod tests {
             RouteTarget::File(file) => format!("file {file}"),
             RouteTarget::AdminApi(path) => format!("admin {path}"),
             RouteTarget::Console(path) => format!("console {path}"),
+            RouteTarget::Receiver(token) => format!("receiver {token}"),
             RouteTarget::Workers(name, path) => format!("workers {name} {path}"),
             RouteTarget::Unknown => "unknown".into(),
         }
@@ -389,6 +395,8 @@ mod tests {
             ("/console", "console "),
             ("/console/tasks/1", "console /tasks/1"),
             ("/consoles", "unknown"),
+            ("/hooks/token", "receiver token"),
+            ("/hooks/", "unknown"),
         ] {
             assert_eq!(name(served.resolve(path, false)), with, "{path}");
             assert_eq!(name(mounts().resolve(path, false)), "unknown", "{path}");

@@ -25,7 +25,7 @@ use crate::linger::BodyUnread;
 use crate::metrics::RequestOutcome;
 use crate::mounts::{self, MountedAgent, RouteTarget};
 use crate::product::{Accepts, CardRequest, EndpointRequest, ProductEndpoint, RefusalForm, RequestBody};
-use crate::{GatewayVersion, admin_api, console, intake};
+use crate::{GatewayVersion, admin_api, console, intake, receivers};
 
 /// Time limit for the body of a refused request.
 const REFUSED_BODY: Duration = Duration::from_millis(250);
@@ -205,6 +205,11 @@ async fn dispatch(
             Some(door) => Box::pin(admin_api::answer(server, door, below, head, body, log)).await,
             None => fronts::rest::unknown_address(server, path, head, log),
         },
+        RouteTarget::Receiver(_) if head.method != Method::POST => not_allowed("POST"),
+        RouteTarget::Receiver(token) => match server.admin() {
+            Some(door) => Box::pin(receivers::answer(server, door, token, head, body, log)).await,
+            None => fronts::rest::unknown_address(server, path, head, log),
+        },
         RouteTarget::Unknown if fronts::grpc::is_service(path) => {
             text(StatusCode::UNSUPPORTED_MEDIA_TYPE, "this is a method of gRPC: send content-type: application/grpc\n")
         }
@@ -281,6 +286,7 @@ async fn turn_away(
         | RouteTarget::Agents
         | RouteTarget::Index
         | RouteTarget::Console(_)
+        | RouteTarget::Receiver(_)
         | RouteTarget::File(_)
         | RouteTarget::Workers(..)
         | RouteTarget::Unknown

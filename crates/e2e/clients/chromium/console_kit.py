@@ -68,9 +68,9 @@ def browsing(**more):
 
 
 @contextmanager
-def signed_in(key, path="", **more):
+def signed_in(key, path="", base=BASE, **more):
     with browsing(**more) as page:
-        page.goto(f"{BASE}/console/{path}")
+        page.goto(f"{base}/console/{path}")
         page.get_by_label("Key").fill(key)
         page.get_by_role("button", name="Sign in").click()
         expect(page.get_by_role("navigation", name="Views")).to_be_visible()

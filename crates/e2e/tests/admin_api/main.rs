@@ -5,12 +5,14 @@
 //! * `tasks`: lists, logs, streams, and tasks as each version answers them
 //! * `changes`: keys, deliveries, the policy, the config
 //! * `problems`: requests that are refused
+//! * `playground`: calls to other servers, and receivers of webhooks
 //! * `open`: servers without credentials, and without the API
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 
 mod changes;
 mod open;
+mod playground;
 mod problems;
 mod roles;
 mod tasks;

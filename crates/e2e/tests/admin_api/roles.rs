@@ -27,6 +27,8 @@ enum About {
     Task,
     /// A key of the tenant north.
     Key,
+    /// A receiver of webhooks of the tenant north.
+    Receiver,
     /// The whole server.
     Server,
 }
@@ -34,7 +36,7 @@ enum About {
 /// Method, path, object, the least of the roles `viewer`, `operator`, `admin`, the body and the status of success.
 type Row = (&'static str, &'static str, About, usize, Option<&'static str>, u16);
 
-const ROWS: [Row; 21] = [
+const ROWS: [Row; 25] = [
     ("GET", "/openapi.json", About::Own, 0, None, 200),
     ("GET", "/session", About::Own, 0, None, 200),
     ("GET", "/overview", About::Own, 0, None, 200),
@@ -63,6 +65,10 @@ const ROWS: [Row; 21] = [
     ("GET", "/replicas", About::Own, 0, None, 200),
     ("GET", "/audit", About::Own, 2, None, 200),
     ("POST", "/config:reload", About::Server, 2, None, 200),
+    ("POST", "/playground:call", About::Server, 2, Some(r#"{"url":"{server}/healthz","method":"GET"}"#), 200),
+    ("POST", "/receivers", About::Own, 1, None, 201),
+    ("GET", "/receivers/{id}", About::Receiver, 1, None, 200),
+    ("DELETE", "/receivers/{id}", About::Receiver, 1, None, 200),
 ];
 
 fn expected(caller: &str, row: &Row) -> u16 {
@@ -79,7 +85,8 @@ fn expected(caller: &str, row: &Row) -> u16 {
         return 403;
     }
     // Objects of north do not exist for a caller of south.
-    if caller == "admin elsewhere" && matches!(about, About::Task | About::Key) { 404 } else { success }
+    let is_north = matches!(about, About::Task | About::Key | About::Receiver);
+    if caller == "admin elsewhere" && is_north { 404 } else { success }
 }
 
 #[test]
@@ -87,6 +94,7 @@ fn every_operation_is_allowed_to_exactly_the_callers_whose_role_covers_it() {
     let server = start("");
     let owner = key(&server, "ada", "north", &[]);
     let opener = agent(&server, &owner.secret);
+    let maker = Api::made(&server, "north", &["operator"]);
     let keys: Vec<(&str, Key)> =
         CALLERS.iter().map(|(name, tenant, scopes)| (*name, key(&server, name, tenant, scopes))).collect();
     let callers = keys.iter().map(|(name, key)| (*name, Api::with(&server, &key.secret)));
@@ -99,13 +107,17 @@ fn every_operation_is_allowed_to_exactly_the_callers_whose_role_covers_it() {
             let id = match about {
                 About::Task => ask_with_webhook(&opener),
                 About::Key => key(&server, "spare", "north", &["tasks"]).id,
+                About::Receiver => maker.ask("POST", "/receivers").json()["id"].as_str().unwrap().to_owned(),
                 About::Own | About::Server => String::new(),
             };
             let path = pattern.replace("{id}", &id).replace("{name}", "echo");
             let before = audit(&server).len();
             let request = api.request(method, &path);
             let request = match body {
-                Some(body) => request.json(&serde_json::from_str::<Value>(body).unwrap()),
+                Some(body) => {
+                    let body = body.replace("{server}", &server.url());
+                    request.json(&serde_json::from_str::<Value>(&body).unwrap())
+                }
                 None => request,
             };
             let response = server.exchange(&request);

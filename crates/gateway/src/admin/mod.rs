@@ -21,8 +21,12 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, oneshot};
 
+use web::concurrency::ConcurrencyLimit;
+use web::outbound::HttpPost;
+
 use crate::CurrentGateway;
 use crate::product::ProductKind;
+use crate::receivers::Receivers;
 use crate::scopes::{ALL_TENANTS, check_known, named_by};
 
 pub const SOCKET: &str = "admin.sock";
@@ -157,6 +161,11 @@ pub(crate) struct AdminDoor {
     pub(crate) folder: PathBuf,
     pub(crate) products: &'static [&'static dyn ProductKind],
     pub(crate) since: Instant,
+    /// Makes the calls of the playground.
+    pub(crate) post: Arc<HttpPost>,
+    /// The calls of the playground that run now.
+    pub(crate) calls: Arc<ConcurrencyLimit>,
+    pub(crate) receivers: Arc<Receivers>,
 }
 
 #[derive(Clone, Copy)]
@@ -185,7 +194,7 @@ impl AdminContext<'_> {
 
     /// Logs a change that a caller of the admin API has made. Changes through the socket are not logged, but for those of
     /// keys.
-    fn changed(&self, what: &'static str, change: &str, mut line: Value) {
+    pub(crate) fn changed(&self, what: &'static str, change: &str, mut line: Value) {
         if let Some(requester) = self.requester {
             line["change"] = json!(change);
             requester.sign(&mut line);
@@ -424,12 +433,14 @@ async fn doctor(context: &AdminContext<'_>) -> Result<Value, Fault> {
     }))
 }
 
-/// Listens on the socket until the process ends. Only the owner of the data folder can reach it.
+/// Listens on the socket until the process ends. Only the owner of the data folder can reach it. `post` makes the calls of
+/// operators to other servers.
 pub fn serve<'a>(
     serving: Arc<CurrentGateway>,
     reloads: Reloads,
     folder: &'a Path,
     products: &'static [&'static dyn ProductKind],
+    post: Arc<HttpPost>,
 ) -> Future<'a, std::io::Result<()>> {
     Box::pin(async move {
         use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -449,6 +460,9 @@ pub fn serve<'a>(
             folder: folder.clone(),
             products,
             since: Instant::now(),
+            post,
+            calls: Arc::default(),
+            receivers: Arc::default(),
         };
         serving.now().open_admin(door);
         tokio::spawn(async move {

@@ -12,7 +12,6 @@ use dialects::framing::json::{Encoded, Writer};
 use dialects::framing::sse;
 use dialects::wire::{DisplayId, Head, JsonWire};
 use engine::{Committed, LogFollower};
-use http::header::ACCEPT;
 use model::{Body, ContextId, Event, EventId, Fault, Seq, TaskId};
 use schemars::JsonSchema;
 use serde_json::{Map, Value};
@@ -21,9 +20,9 @@ use web::headers::last_event_id;
 use web::response::json;
 use web::sse::{EventSource, EventStream, Flow};
 
-use super::ApiContext;
 use super::problem::ApiProblem;
 use super::routes::USUAL_PAGE;
+use super::{ApiContext, wants_events};
 use crate::GatewayVersion;
 use crate::fronts;
 use crate::links::LinkOptions;
@@ -65,11 +64,7 @@ pub(super) struct ApiEvents {
 pub(super) async fn show(context: &ApiContext<'_>) -> Result<Response, ApiProblem> {
     let id = context.task().await?;
     let after = Seq(u64::from(context.number("after", 0)));
-    let is_stream =
-        context.http.head.headers.get_all(ACCEPT).iter().any(|accept| {
-            accept.to_str().is_ok_and(|accept| accept.to_ascii_lowercase().contains("text/event-stream"))
-        });
-    if is_stream { stream(context, id, after).await } else { page(context, id, after).await }
+    if wants_events(context.http.head) { stream(context, id, after).await } else { page(context, id, after).await }
 }
 
 async fn page(context: &ApiContext<'_>, id: TaskId, after: Seq) -> Result<Response, ApiProblem> {

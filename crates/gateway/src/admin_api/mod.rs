@@ -7,7 +7,7 @@
 //! * `access`: callers, roles and tenants
 //! * `routes`, `openapi`: the table, and the document made of it
 //! * `problem`: refusals
-//! * `session`, `tasks`, `events`, `agents`, `deliveries`, `keys`, `policy`, `upkeep`: the operations
+//! * `session`, `tasks`, `events`, `agents`, `deliveries`, `keys`, `policy`, `upkeep`, `playground`, `receivers`: the operations
 
 mod access;
 mod agents;
@@ -15,8 +15,10 @@ mod deliveries;
 mod events;
 mod keys;
 mod openapi;
+mod playground;
 mod policy;
 mod problem;
+mod receivers;
 mod routes;
 mod session;
 mod tasks;
@@ -26,7 +28,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use dialects::framing::query;
-use http::{StatusCode, request};
+use http::header::ACCEPT;
+use http::{HeaderValue, StatusCode, request};
 use hyper::body::Incoming;
 use model::{Fault, Kind, TaskId};
 use serde::Serialize;
@@ -45,7 +48,7 @@ use access::ApiCaller;
 use problem::ApiProblem;
 
 const BASE: &str = "/api/admin/v1";
-/// The largest body of a request.
+/// The largest body of a request, unless its route says otherwise.
 const BODY: usize = 64 << 10;
 /// The name in logs.
 const DIALECT: &str = "admin";
@@ -107,7 +110,7 @@ async fn call(
     caller.may(route)?;
     let query = routes::read_query(route, head.uri.query())?;
     let body = match route.takes {
-        Some(_) => intake::read(server, head, body, Some(BODY), Gate::Open, log).await?,
+        Some(_) => intake::read(server, head, body, Some(route.body), Gate::Open, log).await?,
         None => Bytes::new(),
     };
     let serving = door.serving.upgrade().ok_or_else(|| ApiProblem::unavailable("the server is shutting down"))?;
@@ -204,6 +207,14 @@ impl ApiContext<'_> {
         })?;
         decoded(text)
     }
+}
+
+/// Whether a request asks for a stream of events.
+fn wants_events(head: &request::Parts) -> bool {
+    let is_stream = |accept: &HeaderValue| {
+        accept.to_str().is_ok_and(|accept| accept.to_ascii_lowercase().contains("text/event-stream"))
+    };
+    head.headers.get_all(ACCEPT).iter().any(is_stream)
 }
 
 fn decoded<B: DeserializeOwned>(text: &str) -> Result<B, ApiProblem> {

@@ -102,6 +102,13 @@ fn responses(route: &ApiRoute, schemas: &mut Schemas, problem: &Value) -> Value 
             });
             ("200", json!({ "application/json": { "schema": page }, "text/event-stream": stream }))
         }
+        Gives::Stream { event } => {
+            let stream = json!({
+                "schema": { "type": "string", "description": "Server-sent events." },
+                "x-event-data": schemas.written(event),
+            });
+            ("200", json!({ "text/event-stream": stream }))
+        }
     };
     let mut responses = Map::new();
     responses.insert(status.to_owned(), json!({ "description": "Done.", "content": content }));
@@ -179,6 +186,7 @@ mod tests {
             match route.gives {
                 Gives::Json(schema) | Gives::Created(schema) => drop(schemas.written(schema)),
                 Gives::Events { page, event } => drop((schemas.written(page), schemas.written(event))),
+                Gives::Stream { event } => drop(schemas.written(event)),
             }
         }
         let (read, written) = schemas.definitions();

@@ -73,6 +73,11 @@ impl ApiProblem {
         ApiProblem::new(FaultCode::new(422, "unprocessable"), detail)
     }
 
+    /// Another server gave no answer.
+    pub(super) fn no_answer(detail: String) -> ApiProblem {
+        ApiProblem::new(FaultCode::new(502, "no_answer"), detail)
+    }
+
     /// The same for a path without a route.
     pub(super) fn nothing_at(path: &str) -> ApiProblem {
         let path: String = path.chars().take(128).collect();

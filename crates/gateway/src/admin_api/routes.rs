@@ -14,7 +14,9 @@ use web::routes::{HeadRule, NoRoute, RouteRow, RouteTable};
 
 use super::access::ApiRole;
 use super::problem::ApiProblem;
-use super::{ApiContext, agents, deliveries, events, keys, openapi, policy, session, tasks, upkeep};
+use super::{
+    ApiContext, BODY, agents, deliveries, events, keys, openapi, playground, policy, receivers, session, tasks, upkeep,
+};
 
 pub(super) type ApiFuture<'a> = BoxFuture<'a, Result<Response, ApiProblem>>;
 type ApiHandler = for<'a> fn(&'a ApiContext<'a>) -> ApiFuture<'a>;
@@ -34,6 +36,8 @@ pub(super) enum Gives {
     Created(SchemaOf),
     /// The same, or a stream of such events where the request asks for one.
     Events { page: SchemaOf, event: SchemaOf },
+    /// A stream of such events.
+    Stream { event: SchemaOf },
 }
 
 pub(super) struct ApiRoute {
@@ -48,6 +52,8 @@ pub(super) struct ApiRoute {
     pub(super) is_about_server: bool,
     pub(super) query: &'static [QueryParam],
     pub(super) takes: Option<SchemaOf>,
+    /// The largest body.
+    pub(super) body: usize,
     pub(super) gives: Gives,
     /// Statuses of refusals beside those that every route has.
     pub(super) refuses: &'static [u16],
@@ -84,6 +90,7 @@ impl ApiRoute {
             is_about_server: false,
             query,
             takes: None,
+            body: BODY,
             gives,
             refuses,
             handler,
@@ -100,6 +107,10 @@ impl ApiRoute {
 
     const fn delete(path: &'static str, summary: &'static str, gives: Gives, handler: ApiHandler) -> ApiRoute {
         ApiRoute::new("DELETE", path, summary, ApiRole::Operator, gives, handler)
+    }
+
+    const fn by_operator(self) -> ApiRoute {
+        ApiRoute { role: ApiRole::Operator, ..self }
     }
 
     const fn by_admin(self) -> ApiRoute {
@@ -120,6 +131,10 @@ impl ApiRoute {
 
     const fn takes(self, schema: SchemaOf) -> ApiRoute {
         ApiRoute { takes: Some(schema), ..self }
+    }
+
+    const fn body_up_to(self, body: usize) -> ApiRoute {
+        ApiRoute { body, ..self }
     }
 
     const fn refuses(self, refuses: &'static [u16]) -> ApiRoute {
@@ -187,6 +202,11 @@ const EVENTS: &[QueryParam] = &[
     ),
     limit(),
 ];
+const RECEIVER: &[QueryParam] = &[param(
+    "after",
+    "Only requests after the one of this number.",
+    ParamKind::Number { least: 0, most: u32::MAX, usual: Some(0) },
+)];
 const WIRE: &[QueryParam] = &[param("as", "The version of A2A; 1.0 without it.", ParamKind::OneOf(tasks::versions))];
 const DELIVERIES: &[QueryParam] = &[
     param("state", "Only deliveries in this state.", ParamKind::OneOf(deliveries::states)),
@@ -307,6 +327,34 @@ pub(super) static ROUTES: &[ApiRoute] = &[
     .by_admin()
     .about_server()
     .refuses(&[422]),
+    ApiRoute::post(
+        "/playground:call",
+        "Makes a request to another server, through the policy for outbound addresses, and sends its answer on",
+        Gives::Stream { event: schema_of::<playground::ApiCallEvent> },
+        |context| Box::pin(playground::call(context)),
+    )
+    .by_admin()
+    .about_server()
+    .takes(schema_of::<playground::ApiPlaygroundCall>)
+    .body_up_to(playground::BODY)
+    .refuses(&[502]),
+    ApiRoute::post(
+        "/receivers",
+        "Makes an address for webhooks that notes the requests it gets, for an hour",
+        Gives::Created(schema_of::<receivers::ApiReceiver>),
+        |context| Box::pin(receivers::make(context)),
+    ),
+    ApiRoute::get(
+        "/receivers/{id}",
+        "The requests that came to a receiver, or with `Accept: text/event-stream` the same live",
+        Gives::Events { page: schema_of::<receivers::ApiReceptions>, event: schema_of::<receivers::ApiReceived> },
+        |context| Box::pin(receivers::show(context)),
+    )
+    .by_operator()
+    .query(RECEIVER),
+    ApiRoute::delete("/receivers/{id}", "Ends a receiver", json::<receivers::ApiReceiver>(), |context| {
+        Box::pin(receivers::remove(context))
+    }),
 ];
 
 static TABLE: LazyLock<RouteTable<ApiRoute>> = LazyLock::new(|| RouteTable::new(ROUTES));
@@ -370,7 +418,8 @@ mod tests {
     #[test]
     fn a_viewer_changes_nothing_and_only_an_admin_sees_keys_config_and_audit() {
         for route in ROUTES {
-            let guarded = ["/keys", "/config", "/audit"].iter().any(|start| route.path.starts_with(start));
+            let guarded =
+                ["/keys", "/config", "/audit", "/playground"].iter().any(|start| route.path.starts_with(start));
             assert_eq!(route.role == ApiRole::Admin, guarded, "{}", route.path);
             if route.verb != "GET" && !route.is_open {
                 assert!(route.role >= ApiRole::Operator, "{}", route.path);

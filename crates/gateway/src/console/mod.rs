@@ -2,6 +2,8 @@
 
 pub(crate) mod sessions;
 
+use std::borrow::Cow;
+
 use ::console::{Coding, ConsoleFile, file, index};
 use bytes::Bytes;
 use http::header::{
@@ -52,12 +54,14 @@ fn redirected() -> Response {
 fn sent(file: &ConsoleFile, headers: &HeaderMap) -> Response {
     let accepted = headers.get(ACCEPT_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let coding = Coding::accepted(accepted);
-    let mut response = Response::new(Bytes::from_static(file.bytes(coding)).into());
+    let mut response = Response::new(ResponseBody::empty());
     if is_known(headers, file.etag) {
-        response = Response::new(ResponseBody::empty());
         *response.status_mut() = StatusCode::NOT_MODIFIED;
-    } else if let Some(coding) = coding.name() {
-        response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static(coding));
+    } else {
+        *response.body_mut() = bytes(file, coding).into();
+        if let Some(coding) = coding.name() {
+            response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static(coding));
+        }
     }
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(file.media_type()));
@@ -69,6 +73,13 @@ fn sent(file: &ConsoleFile, headers: &HeaderMap) -> Response {
     let cache = if file.is_hashed() { "public, max-age=31536000, immutable" } else { "no-cache" };
     headers.insert(CACHE_CONTROL, HeaderValue::from_static(cache));
     response
+}
+
+fn bytes(file: &ConsoleFile, coding: Coding) -> Bytes {
+    match file.bytes(coding) {
+        Cow::Borrowed(embedded) => Bytes::from_static(embedded),
+        Cow::Owned(unpacked) => unpacked.into(),
+    }
 }
 
 /// No frame, nothing from elsewhere, no inline script or style.

@@ -170,7 +170,8 @@ fn linked() -> Arc<Caller> {
     Arc::new(Caller { tenant: "default".into(), name: LINKED.into(), authenticated: true, scopes: scopes.into() })
 }
 
-fn drawn<const BYTES: usize>() -> Result<String, Fault> {
+/// A random text of this many bytes, fit for an address.
+pub(crate) fn drawn<const BYTES: usize>() -> Result<String, Fault> {
     let mut random = [0; BYTES];
     getrandom::fill(&mut random).map_err(|error| Fault::internal(error.to_string()))?;
     Ok(URL_SAFE_NO_PAD.encode(random))

@@ -15,7 +15,8 @@ pub(super) fn check(policy: &OutboundPolicy, config: &PushConfig) -> Result<(), 
     fits("authentication", "the credentials", config.credentials.as_deref())
 }
 
-fn address(policy: &OutboundPolicy, text: &str) -> Result<(), Fault> {
+/// Refuses an address that is not written as one, or that the policy does not allow.
+pub(crate) fn address(policy: &OutboundPolicy, text: &str) -> Result<(), Fault> {
     let fault = |words: &str| Err(Fault::params("url", words));
     if text.len() > URL_BYTES {
         return fault("the url is longer than 2048 bytes; shorten it");

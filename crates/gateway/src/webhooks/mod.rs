@@ -27,6 +27,7 @@ use model::ports::webhook::{WebhookDetail, WebhookOutcome, WebhookRequest, Webho
 use model::{Fault, PushConfig, PushSpec, PushState, TaskId};
 use url::Url;
 
+pub(crate) use check::address as check_address;
 pub use encrypt::Seal;
 pub use jwt::Signer;
 pub use keyfile::KeyFault;

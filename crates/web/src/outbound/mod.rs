@@ -1,6 +1,8 @@
 //! Connections that the server makes to addresses that callers choose: which addresses it may connect to ([`policy`]), how
-//! names are resolved under that rule ([`resolve`]), HTTP clients that obey it, and the attempt of a webhook ([`post`]).
+//! names are resolved under that rule ([`resolve`]), HTTP clients that obey it, the attempt of a webhook ([`post`]), and a call
+//! that an operator composes ([`call`]).
 
+pub mod call;
 pub mod policy;
 pub mod post;
 pub mod resolve;
@@ -12,6 +14,7 @@ use std::time::Duration;
 use reqwest::Client;
 use url::Url;
 
+pub use call::{CallError, OutboundAnswer, OutboundCall};
 pub use policy::{AllowedHost, OutboundPolicy};
 pub use post::{HttpPost, Post, PostAnswer, PostRequest, PostResult, origin};
 pub use resolve::{HostResolver, PolicyResolver, SystemResolver};

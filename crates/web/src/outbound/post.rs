@@ -97,7 +97,7 @@ impl HttpPost {
         self.clients(false).map(drop)
     }
 
-    fn clients(&self, any_address: bool) -> reqwest::Result<&OutboundClients> {
+    pub(super) fn clients(&self, any_address: bool) -> reqwest::Result<&OutboundClients> {
         let (made, policy) = match any_address {
             true => (&self.any, Arc::new(ANY.clone())),
             false => (&self.usual, self.policy.clone()),
@@ -235,9 +235,16 @@ fn retry_after(headers: &HeaderMap) -> Option<u64> {
 }
 
 /// The kind of a network error in our own words: texts of the libraries contain addresses, paths and queries.
-fn trouble(error: &reqwest::Error) -> String {
+pub(super) fn trouble(error: &reqwest::Error) -> String {
     let unknown = if error.is_connect() { "could not be connected to" } else { "broke off before it answered" };
     find_trouble(error).unwrap_or_else(|| unknown.to_owned())
+}
+
+/// Whether the policy allows none of the addresses that the name resolves to.
+pub(super) fn is_forbidden(error: &(dyn Error + 'static)) -> bool {
+    let is = error.downcast_ref::<resolve::Error>() == Some(&resolve::Error::Forbidden);
+    let within = || error.downcast_ref::<io::Error>()?.get_ref().map(|within| is_forbidden(within));
+    is || within().unwrap_or(false) || error.source().is_some_and(is_forbidden)
 }
 
 /// Searches the chain of sources of an error. An I/O error does not report its inner error as a source.
