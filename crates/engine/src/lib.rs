@@ -5,6 +5,7 @@
 //!
 //! * `builder`: the parts that an engine starts with
 //! * `open`: a message opens a task or continues one, and a turn begins
+//! * `answer`: an operator answers a task that waits, in its owner's name
 //! * `turn`: one run of an agent, whose output is written to the log
 //! * `live`: a task in use in this process: its fold, its newest events, the lock of its one writer
 //! * `memory`: the memory of all live tasks
@@ -20,6 +21,7 @@
 //! The engine knows no wire, no concrete store and no concrete agent.
 
 mod alias;
+mod answer;
 mod backoff;
 mod batch;
 mod billing;
@@ -70,6 +72,7 @@ use model::{Fault, Kind, Limits, MemoryBudget, TaskId};
 use tokio::sync::{Notify, Semaphore, broadcast};
 use tokio_util::sync::CancellationToken;
 
+pub use answer::owners_scope;
 pub use builder::EngineBuilder;
 pub use committed::Committed;
 pub use conversation::Answers;

@@ -3,6 +3,7 @@
 //! * `roles`: every operation by every kind of caller; secrets and audit lines in the same pass
 //! * `tenants`: a caller of one tenant meets nothing of another
 //! * `tasks`: lists, logs, streams, and tasks as each version answers them
+//! * `messages`: answers in the name of owners, and messages of operators
 //! * `changes`: keys, deliveries, the policy, the config
 //! * `problems`: requests that are refused
 //! * `open`: servers without credentials, and without the API
@@ -10,6 +11,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 
 mod changes;
+mod messages;
 mod open;
 mod problems;
 mod roles;

@@ -34,7 +34,7 @@ enum About {
 /// Method, path, object, the least of the roles `viewer`, `operator`, `admin`, the body and the status of success.
 type Row = (&'static str, &'static str, About, usize, Option<&'static str>, u16);
 
-const ROWS: [Row; 21] = [
+const ROWS: [Row; 24] = [
     ("GET", "/openapi.json", About::Own, 0, None, 200),
     ("GET", "/session", About::Own, 0, None, 200),
     ("GET", "/overview", About::Own, 0, None, 200),
@@ -42,11 +42,21 @@ const ROWS: [Row; 21] = [
     ("GET", "/tasks/{id}", About::Task, 0, None, 200),
     ("DELETE", "/tasks/{id}", About::Task, 1, None, 200),
     ("POST", "/tasks/{id}:cancel", About::Task, 1, None, 200),
+    ("POST", "/tasks/{id}:answer", About::Task, 1, Some(r#"{"parts":[{"text":"red"}]}"#), 200),
     ("GET", "/tasks/{id}/events", About::Task, 0, None, 200),
     ("GET", "/tasks/{id}/wire", About::Task, 0, None, 200),
+    ("GET", "/wires", About::Own, 0, None, 200),
     ("POST", "/tasks/{id}/deliveries:redeliver", About::Task, 1, Some("{}"), 200),
     ("GET", "/agents", About::Own, 0, None, 200),
     ("GET", "/agents/{name}", About::Own, 0, None, 200),
+    (
+        "POST",
+        "/agents/{name}:send",
+        About::Own,
+        1,
+        Some(r#"{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"hi"}]}}"#),
+        200,
+    ),
     ("GET", "/deliveries", About::Own, 0, None, 200),
     ("GET", "/keys", About::Own, 2, None, 200),
     ("POST", "/keys", About::Own, 2, Some(r#"{"name":"made","scopes":["viewer"]}"#), 201),

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 
+mod task;
+
 use std::process::Command;
 
 use e2e::http::{Request, Response};

@@ -4,6 +4,7 @@
 mod audit;
 mod command;
 mod keys;
+pub(crate) mod messages;
 mod push;
 mod secret;
 pub(crate) mod tasks;
