@@ -6,6 +6,7 @@
 //! * `builder`: the parts that an engine starts with
 //! * `open`: a message opens a task or continues one, and a turn begins
 //! * `answer`: an operator answers a task that waits, in its owner's name
+//! * `import`: a task of elsewhere, stored as a copy
 //! * `turn`: one run of an agent, whose output is written to the log
 //! * `live`: a task in use in this process: its fold, its newest events, the lock of its one writer
 //! * `memory`: the memory of all live tasks
@@ -33,6 +34,7 @@ mod clock;
 mod committed;
 mod conversation;
 mod doubt;
+mod import;
 mod live;
 mod memory;
 mod modes;
@@ -76,6 +78,7 @@ pub use answer::owners_scope;
 pub use builder::EngineBuilder;
 pub use committed::Committed;
 pub use conversation::Answers;
+pub use import::{Import, ImportedTask};
 pub use open::SendAnswer;
 pub use outbox::EndpointPermit;
 pub use product_tasks::{CommitError, NewTask, SideWrites, TaskChange};

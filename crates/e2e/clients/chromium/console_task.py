@@ -216,6 +216,17 @@ def a_task_is_shown_as_of_any_event():
         assert "at=" not in page.url, page.url
 
 
+def a_bundle_is_downloaded():
+    task = scripted({"complete": "done"})
+    with signed_in(VIEWER, f"tasks/{task}") as page:
+        for link, content in [("Bundle for a bug report", "whole"), ("Bundle without content", "none")]:
+            with page.expect_download() as download:
+                page.get_by_role("link", name=link).click()
+            assert download.value.suggested_filename == f"rialto-task-{task}.json", download.value.suggested_filename
+            bundle = json.loads(Path(download.value.path()).read_text())
+            assert (bundle["id"], bundle["content"]) == (task, content), bundle
+
+
 SCENARIOS = [
     a_form_made_from_the_schema_answers,
     a_question_is_answered_by_text_and_file_in_the_inbox,
@@ -223,6 +234,7 @@ SCENARIOS = [
     every_form_is_shown_and_what_is_copied_runs,
     a_message_is_sent_again_and_the_outcomes_are_compared,
     a_task_is_shown_as_of_any_event,
+    a_bundle_is_downloaded,
 ]
 
 run(SCENARIOS)

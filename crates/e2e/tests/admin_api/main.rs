@@ -4,12 +4,14 @@
 //! * `tenants`: a caller of one tenant meets nothing of another
 //! * `tasks`: lists, logs, streams, and tasks as each version answers them
 //! * `messages`: answers in the name of owners, and messages of operators
+//! * `bundle`: tasks exported for bug reports, and their copies elsewhere
 //! * `changes`: keys, deliveries, the policy, the config
 //! * `problems`: requests that are refused
 //! * `open`: servers without credentials, and without the API
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 
+mod bundle;
 mod changes;
 mod messages;
 mod open;

@@ -34,7 +34,7 @@ enum About {
 /// Method, path, object, the least of the roles `viewer`, `operator`, `admin`, the body and the status of success.
 type Row = (&'static str, &'static str, About, usize, Option<&'static str>, u16);
 
-const ROWS: [Row; 24] = [
+const ROWS: [Row; 25] = [
     ("GET", "/openapi.json", About::Own, 0, None, 200),
     ("GET", "/session", About::Own, 0, None, 200),
     ("GET", "/overview", About::Own, 0, None, 200),
@@ -45,6 +45,7 @@ const ROWS: [Row; 24] = [
     ("POST", "/tasks/{id}:answer", About::Task, 1, Some(r#"{"parts":[{"text":"red"}]}"#), 200),
     ("GET", "/tasks/{id}/events", About::Task, 0, None, 200),
     ("GET", "/tasks/{id}/wire", About::Task, 0, None, 200),
+    ("GET", "/tasks/{id}/bundle", About::Task, 0, None, 200),
     ("GET", "/wires", About::Own, 0, None, 200),
     ("POST", "/tasks/{id}/deliveries:redeliver", About::Task, 1, Some("{}"), 200),
     ("GET", "/agents", About::Own, 0, None, 200),

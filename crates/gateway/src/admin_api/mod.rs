@@ -7,10 +7,11 @@
 //! * `access`: callers, roles and tenants
 //! * `routes`, `openapi`: the table, and the document made of it
 //! * `problem`: refusals
-//! * `session`, `tasks`, `events`, `wires`, `messages`, `agents`, `deliveries`, `keys`, `policy`, `upkeep`: the operations
+//! * `session`, `tasks`, `events`, `wires`, `bundle`, `messages`, `agents`, `deliveries`, `keys`, `policy`, `upkeep`: the operations
 
 mod access;
 mod agents;
+mod bundle;
 mod deliveries;
 mod events;
 mod keys;

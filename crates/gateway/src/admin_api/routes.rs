@@ -14,7 +14,9 @@ use web::routes::{HeadRule, NoRoute, RouteRow, RouteTable};
 
 use super::access::ApiRole;
 use super::problem::ApiProblem;
-use super::{ApiContext, agents, deliveries, events, keys, messages, openapi, policy, session, tasks, upkeep, wires};
+use super::{
+    ApiContext, agents, bundle, deliveries, events, keys, messages, openapi, policy, session, tasks, upkeep, wires,
+};
 
 pub(super) type ApiFuture<'a> = BoxFuture<'a, Result<Response, ApiProblem>>;
 type ApiHandler = for<'a> fn(&'a ApiContext<'a>) -> ApiFuture<'a>;
@@ -192,6 +194,11 @@ const TASK: &[QueryParam] = &[param(
     "The task as of the event of this number; as it is now without it.",
     ParamKind::Number { least: 1, most: u32::MAX, usual: None },
 )];
+const BUNDLE: &[QueryParam] = &[param(
+    "content",
+    "`none` for sizes instead of texts, data and files; `whole` without it.",
+    ParamKind::OneOf(bundle::contents),
+)];
 const EVENTS: &[QueryParam] = &[
     param(
         "after",
@@ -266,6 +273,14 @@ pub(super) static ROUTES: &[ApiRoute] = &[
         Box::pin(wires::show(context))
     })
     .query(WIRE)
+    .refuses(&[413]),
+    ApiRoute::get(
+        "/tasks/{id}/bundle",
+        "A task as a file for a bug report, redacted; `rialto task import` stores a copy elsewhere",
+        json::<bundle::ApiBundle>(),
+        |context| Box::pin(bundle::show(context)),
+    )
+    .query(BUNDLE)
     .refuses(&[413]),
     ApiRoute::get("/wires", "The forms in which a task can be shown", json::<wires::ApiWires>(), |context| {
         Box::pin(wires::list(context))

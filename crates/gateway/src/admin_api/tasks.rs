@@ -135,6 +135,10 @@ impl ApiTaskRow {
             message: said.map(|message| message.text().chars().take(EXCERPT).collect()),
         }
     }
+
+    pub(super) fn hide_message(&mut self) {
+        self.message = None;
+    }
 }
 
 pub(super) async fn list(context: &ApiContext<'_>) -> Result<Response, ApiProblem> {
