@@ -227,6 +227,36 @@ def a_bundle_is_downloaded():
             assert (bundle["id"], bundle["content"]) == (task, content), bundle
 
 
+def many_tasks_are_canceled_at_once():
+    hanging = [scripted({"status": "working"}, {"hang": True}, returnImmediately=True) for _ in range(2)]
+    over = scripted({"complete": "done"})
+    with signed_in(ADMIN, "tasks?agent=scripted") as page:
+        for task in [*hanging, over]:
+            page.get_by_role("checkbox", name=f"Choose {task}").check()
+        expect(page.get_by_text("3 tasks chosen")).to_be_visible()
+        page.get_by_role("button", name="Cancel them").click()
+        expect(page.get_by_role("dialog")).to_contain_text("Cancel 3 tasks?")
+        page.get_by_role("dialog").get_by_role("button", name="Cancel them").click()
+        expect(page.get_by_text("2 canceled; 1 refused: ")).to_be_visible()
+        expect(page.get_by_text("tasks chosen")).to_have_count(0)
+        for task in hanging:
+            expect(page.get_by_role("row").filter(has=page.get_by_role("link", name=task, exact=True))).to_contain_text("canceled")
+        page.get_by_role("checkbox", name="Choose all that are loaded").check()
+        expect(page.get_by_text(re.compile(r"\d+ tasks chosen"))).to_be_visible()
+        axe_check(page, "bulk")
+        page.get_by_role("button", name="Choose none").click()
+        expect(page.get_by_role("checkbox", name="Choose all that are loaded")).not_to_be_checked()
+    told = scripted({"complete": "done"}, taskPushNotificationConfig={"id": "hook", "url": "http://127.0.0.1:9/hook"})
+    with signed_in(ADMIN, "tasks?agent=scripted") as page:
+        page.get_by_role("checkbox", name=f"Choose {told}").check()
+        page.get_by_role("button", name="Deliver again").click()
+        page.get_by_role("dialog").get_by_role("button", name="Deliver again").click()
+        expect(page.get_by_text("1 delivered again")).to_be_visible()
+    with signed_in(VIEWER, "tasks") as page:
+        expect(page.get_by_role("link", name=told, exact=True)).to_be_visible()
+        expect(page.get_by_role("checkbox")).to_have_count(0)
+
+
 SCENARIOS = [
     a_form_made_from_the_schema_answers,
     a_question_is_answered_by_text_and_file_in_the_inbox,
@@ -234,6 +264,7 @@ SCENARIOS = [
     every_form_is_shown_and_what_is_copied_runs,
     a_message_is_sent_again_and_the_outcomes_are_compared,
     a_task_is_shown_as_of_any_event,
+    many_tasks_are_canceled_at_once,
     a_bundle_is_downloaded,
 ]
 
