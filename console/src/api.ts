@@ -7,6 +7,8 @@ export type Operation =
   | 'get_overview'
   | 'get_tasks'
   | 'post_tasks__id__cancel'
+  | 'post_tasks__id__answer'
+  | 'post_agents__name__send'
   | 'delete_tasks__id'
   | 'get_agents'
   | 'get_deliveries'
@@ -99,12 +101,14 @@ export interface Part {
   url?: string;
   filename?: string;
   mediaType?: string;
+  metadata?: unknown;
 }
 
 export interface Message {
   messageId: string;
   role: string;
   parts?: Part[];
+  metadata?: unknown;
 }
 
 export interface Artifact {

@@ -19,17 +19,22 @@ export interface Told {
 }
 
 const SETTLED = ['completed', 'failed', 'canceled', 'rejected'];
+const WAITING = ['input-required', 'auth-required'];
 const LONGEST = 1_000;
 
 /** The word for a state of A2A 1.0, such as TASK_STATE_INPUT_REQUIRED. */
-function word(state: string): string {
+export function word(state: string): string {
   return state.replace(/^TASK_STATE_/, '').toLowerCase().replaceAll('_', '-');
 }
 
-function partText(part: Part): string {
+export function partText(part: Part): string {
   if (part.text !== undefined) return part.text;
   if (part.data !== undefined) return JSON.stringify(part.data);
   return `file ${part.filename ?? part.mediaType ?? part.url ?? ''}`.trim();
+}
+
+export function isAgent(role: string): boolean {
+  return role.toLowerCase().includes('agent');
 }
 
 export function textOf(message: Message | undefined): string {
@@ -39,6 +44,15 @@ export function textOf(message: Message | undefined): string {
 function partsText(parts: Part[] | undefined): string {
   const text = (parts ?? []).map(partText).join('\n');
   return text.length > LONGEST ? `${text.slice(0, LONGEST)} …` : text;
+}
+
+export function isSettled(state: string): boolean {
+  return SETTLED.includes(state);
+}
+
+/** Whether a task waits for a message. */
+export function waits(state: string): boolean {
+  return WAITING.includes(state);
 }
 
 /** Whether nothing follows an event. */
@@ -58,7 +72,8 @@ export function describe(event: LogEvent): Told {
       return told('caller', 'Message', textOf(message));
     case 'turn': {
       const attempt = Number(event.facts?.['attempt'] ?? 1);
-      return told('engine', attempt > 1 ? `Turn begins again (attempt ${attempt})` : 'Turn begins');
+      if (attempt <= 1) return told('engine', 'Turn begins');
+      return told('engine', `Turn begins again (attempt ${attempt})`, 'The process that ran it was restarted, or another replica took it over.');
     }
     case 'bound':
       return told('engine', 'Bound to a remote task', fact('remote'));

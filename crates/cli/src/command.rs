@@ -141,6 +141,18 @@ pub(crate) enum Task {
     Cancel(TaskOne),
     /// Remove a task for good, with its log
     Purge(TaskOne),
+    /// Store a copy of a task that another server exported for a bug report; the copy never changes
+    Import(TaskImport),
+}
+
+#[derive(Args)]
+pub(crate) struct TaskImport {
+    /// The bundle: the file that the console or the admin API exports
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) whereabouts: DataArgs,
+    #[command(flatten)]
+    pub(crate) output: Output,
 }
 
 #[derive(Args)]

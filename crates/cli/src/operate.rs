@@ -1,7 +1,7 @@
 //! Commands for operators. They ask a running server through the socket in its data folder; without one they open
 //! the data directly.
 
-use std::io::{BufRead, BufReader, ErrorKind, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +15,9 @@ use model::ports::agent::Agent;
 use serde_json::{Value, json};
 
 use crate::absent_products;
-use crate::command::{Backup, Doctor, Health, Keys, Output, OutputFormat, Reload, Restore, Task, TaskList, TaskOne};
+use crate::command::{
+    Backup, Doctor, Health, Keys, Output, OutputFormat, Reload, Restore, Task, TaskImport, TaskList, TaskOne,
+};
 use crate::config::{Config, DataLocation};
 use crate::guard::PolicyRule;
 use crate::products::PRODUCTS;
@@ -104,11 +106,26 @@ pub(crate) fn task(command: &Task) -> anyhow::Result<()> {
             let done = ask(&DataLocation::at(&one.whereabouts)?, CoreRequest::TaskCancel { id: one.id.clone() })?;
             print(&one.output, &done, |v| format!("{} is {}", text(&v["id"]), text(&v["state"])))
         }
+        Task::Import(import) => import_task(import),
         Task::Purge(one) => {
             let done = ask(&DataLocation::at(&one.whereabouts)?, CoreRequest::TaskPurge { id: one.id.clone() })?;
             print(&one.output, &done, |v| format!("{} is gone", text(&v["purged"])))
         }
     }
+}
+
+fn import_task(import: &TaskImport) -> anyhow::Result<()> {
+    let file = &import.file;
+    let unread = || format!("cannot read {}", file.display());
+    let opened = std::fs::File::open(file).with_context(unread)?;
+    let mut bundle = String::new();
+    // A byte more than the largest bundle tells that there is more.
+    opened.take(admin::LARGEST_BUNDLE as u64 + 1).read_to_string(&mut bundle).with_context(unread)?;
+    let done = ask(&DataLocation::at(&import.whereabouts)?, CoreRequest::TaskImport { bundle })?;
+    print(&import.output, &done, |v| {
+        let (id, of) = (text(&v["id"]), text(&v["of"]));
+        format!("{id} is a copy of {of}; see it with: rialto task show {id}")
+    })
 }
 
 fn list_tasks(list: &TaskList) -> anyhow::Result<()> {

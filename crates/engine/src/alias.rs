@@ -118,7 +118,7 @@ impl Engine {
                 && let Some(id) = own_id(shared, place, &text).await?
             {
                 // Not an alias but a task's own id: the message continues that task. A settled task is not succeeded.
-                let to = To { task: id, alias: None };
+                let to = To::task(id);
                 return follow_up(shared, place, agent, to, send, idempotency).await;
             }
             if let Some(id) = was {
@@ -129,7 +129,7 @@ impl Engine {
                     Again::Restart | Again::Refuse => task.state().is_interrupted() && task.core.is_at_rest(),
                 };
                 if goes_on {
-                    let to = To { task: id, alias: Some(text.clone()) };
+                    let to = To { alias: Some(text.clone()), ..To::task(id) };
                     match follow_up(shared, place, agent.clone(), to, send, idempotency).await {
                         Err(fault) if fault.kind == Kind::TaskSettled => continue,
                         begun => return begun,

@@ -148,7 +148,7 @@ impl Children for ChildTasks {
             place.agent = task.agent.clone();
             let agent = shared.agent(&task.agent)?;
             drop(task);
-            follow_up(&shared, &place, agent, To { task: child, alias: None }, Send::new(message), None).await.map(drop)
+            follow_up(&shared, &place, agent, To::task(child), Send::new(message), None).await.map(drop)
         })
     }
 

@@ -5,6 +5,8 @@
 //!
 //! * `builder`: the parts that an engine starts with
 //! * `open`: a message opens a task or continues one, and a turn begins
+//! * `answer`: an operator answers a task that waits, in its owner's name
+//! * `import`: a task of elsewhere, stored as a copy
 //! * `turn`: one run of an agent, whose output is written to the log
 //! * `live`: a task in use in this process: its fold, its newest events, the lock of its one writer
 //! * `memory`: the memory of all live tasks
@@ -20,6 +22,7 @@
 //! The engine knows no wire, no concrete store and no concrete agent.
 
 mod alias;
+mod answer;
 mod backoff;
 mod batch;
 mod billing;
@@ -31,6 +34,7 @@ mod clock;
 mod committed;
 mod conversation;
 mod doubt;
+mod import;
 mod live;
 mod memory;
 mod modes;
@@ -70,9 +74,11 @@ use model::{Fault, Kind, Limits, MemoryBudget, TaskId};
 use tokio::sync::{Notify, Semaphore, broadcast};
 use tokio_util::sync::CancellationToken;
 
+pub use answer::owners_scope;
 pub use builder::EngineBuilder;
 pub use committed::Committed;
 pub use conversation::Answers;
+pub use import::{Import, ImportedTask};
 pub use open::SendAnswer;
 pub use outbox::EndpointPermit;
 pub use product_tasks::{CommitError, NewTask, SideWrites, TaskChange};

@@ -102,12 +102,8 @@ impl Engine {
         }
     }
 
-    async fn begin(&self, place: &CallScope, send: Send) -> Result<OpenProgress, Fault> {
-        self.shared.refuse_if_draining()?;
-        if place.reads.is_empty() {
-            let message = format!("this credential is not bound to {}", place.agent);
-            return Err(Fault::new(Kind::Forbidden, message));
-        }
+    /// The agent of a message, which may be sent to it as far as no task decides.
+    pub(crate) fn checked_agent(&self, place: &CallScope, send: &Send) -> Result<Arc<dyn Agent>, Fault> {
         let agent = self.shared.agent(&place.agent)?;
         let profile = agent.profile();
         depth::check_message(&send.message, self.shared.limits.data_depth)?;
@@ -116,6 +112,16 @@ impl Engine {
         if !self.shared.limits.any_input_mode {
             modes::check_modes(&send.message.parts, &profile.input_modes)?;
         }
+        Ok(agent)
+    }
+
+    async fn begin(&self, place: &CallScope, send: Send) -> Result<OpenProgress, Fault> {
+        self.shared.refuse_if_draining()?;
+        if place.reads.is_empty() {
+            let message = format!("this credential is not bound to {}", place.agent);
+            return Err(Fault::new(Kind::Forbidden, message));
+        }
+        let agent = self.checked_agent(place, &send)?;
         if let Some(config) = &send.push {
             push::check(&self.shared, config)?;
         }
@@ -138,7 +144,7 @@ impl Engine {
         match &send.task {
             Some(id) => {
                 let named = shared.named(place, id).await?;
-                let to = To { task: named.task, alias: named.by_alias.then(|| id.as_str().into()) };
+                let to = To { alias: named.by_alias.then(|| id.as_str().into()), ..To::task(named.task) };
                 let (shared, place) = (shared.clone(), place.clone());
                 Shared::detached(async move { follow_up(&shared, &place, agent, to, send, key).await }).await
             }
@@ -592,6 +598,14 @@ fn not_opened(outcome: Outcome, fresh: Option<(KeyUse, Time)>) -> Result<OpenPro
 pub(crate) struct To {
     pub(crate) task: TaskId,
     pub(crate) alias: Option<Arc<str>>,
+    /// The message is refused unless the task waits for one.
+    pub(crate) only_waiting: bool,
+}
+
+impl To {
+    pub(crate) fn task(task: TaskId) -> To {
+        To { task, alias: None, only_waiting: false }
+    }
 }
 
 /// Sends a message to an existing task.
@@ -603,7 +617,7 @@ pub(crate) async fn follow_up(
     mut send: Send,
     key: Option<(KeyUse, Time)>,
 ) -> Result<OpenProgress, Fault> {
-    let id = to.task;
+    let (id, to_waiting) = (to.task, to.only_waiting);
     let found = shared.visible_live(place, id, LookupKind::Task).await?;
     let (live, task) = found.ok_or_else(|| Fault::task_not_found(id))?;
     if send.context.as_ref().is_some_and(|context| *context != task.context) {
@@ -625,6 +639,10 @@ pub(crate) async fn follow_up(
     let appended = live.append(shared, |task| {
         if task.core.is_settled() {
             let message = "the task has settled and takes no more messages; send without taskId to start another";
+            return Err(Fault::new(Kind::TaskSettled, message).fact("taskId", id.to_string()));
+        }
+        if to_waiting && !task.core.is_at_rest() {
+            let message = format!("the task does not wait for an answer: it is {}", task.state().word());
             return Err(Fault::new(Kind::TaskSettled, message).fact("taskId", id.to_string()));
         }
         if task.core.waiting >= shared.limits.waiting_messages {

@@ -64,7 +64,7 @@ impl Engine {
             None => None,
             Some(TaskBeginning::Live(live)) => live.task(),
             Some(TaskBeginning::Log(piece)) => {
-                self.fold(named.task, true, Some(piece)).await?.map(|(task, _)| Arc::new(task))
+                self.fold(named.task, true, Some(piece), None).await?.map(|(task, _)| Arc::new(task))
             }
         };
         let task = task.filter(|task| LookupKind::Task.admits(task, place));
@@ -78,7 +78,15 @@ impl Engine {
                 live.refresh(&self.shared).await?;
                 return Ok(live.task());
             }
-            Ok(self.fold(id, true, None).await?.map(|(task, _)| Arc::new(task)))
+            Ok(self.fold(id, true, None, None).await?.map(|(task, _)| Arc::new(task)))
+        })
+    }
+
+    /// The task as of one of its events, for operators. None if it has no such event.
+    pub fn task_at(&self, id: TaskId, seq: Seq) -> Future<'_, Result<Option<Arc<Task>>, Fault>> {
+        Box::pin(async move {
+            let folded = self.fold(id, true, None, Some(seq)).await?;
+            Ok(folded.filter(|(task, _)| task.seq() == seq).map(|(task, _)| Arc::new(task)))
         })
     }
 
@@ -88,18 +96,19 @@ impl Engine {
             if self.shared.lives.find(id).is_some() {
                 return self.task(id).await;
             }
-            Ok(self.fold(id, false, None).await?.map(|(task, _)| Arc::new(task)))
+            Ok(self.fold(id, false, None, None).await?.map(|(task, _)| Arc::new(task)))
         })
     }
 
     /// Folds a log in pieces, so that a long log does not block other work, and returns the weight of the result.
     /// Without `artifacts` their content is dropped as it is read, since such a list does not show them. `first` is the
-    /// first piece, if it has been read already.
+    /// first piece, if it has been read already; `last` is the last event that counts.
     async fn fold(
         &self,
         id: TaskId,
         artifacts: bool,
         mut first: Option<Vec<Event>>,
+        last: Option<Seq>,
     ) -> Result<Option<(Task, usize)>, Fault> {
         let mut fold: Option<Task> = None;
         let mut weight = 0;
@@ -113,7 +122,7 @@ impl Engine {
             if piece.is_empty() {
                 break;
             }
-            for event in &piece {
+            for event in piece.iter().filter(|event| last.is_none_or(|last| event.seq <= last)) {
                 match &mut fold {
                     None => fold = Some(Task::open(event).map_err(Fault::internal)?),
                     Some(task) => task.apply(event).map_err(Fault::internal)?,
@@ -129,7 +138,7 @@ impl Engine {
                 }
             }
             // A settled task has no further events: most tasks are read in one piece.
-            if task.core.is_settled() {
+            if task.core.is_settled() || last.is_some_and(|last| task.seq() >= last) {
                 break;
             }
             if weight > LONG && permit.is_none() {
@@ -171,7 +180,7 @@ impl Engine {
             let (mut bytes, mut last, mut cut) = (0, None, false);
             for (id, cursor) in &page.tasks {
                 // A task purged between the two reads is left out.
-                if let Some((task, weight)) = self.fold(*id, list.artifacts, None).await? {
+                if let Some((task, weight)) = self.fold(*id, list.artifacts, None, None).await? {
                     if !tasks.is_empty() && bytes + weight > limits.page_bytes {
                         cut = true;
                         break;

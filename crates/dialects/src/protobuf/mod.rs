@@ -2,6 +2,7 @@
 //!
 //! * [`writer`] writes messages field by field into one buffer; [`reader`] reads the fields of a message.
 //! * [`value`] turns the JSON of metadata and data into `google.protobuf.Struct` and `Value`, and back.
+//! * [`text`] writes a message in protobuf's text form, for people.
 //! * [`status`] has the codes of gRPC and `google.rpc.Status` with its details.
 //!
 //! Messages are written from the model's nouns and read into them, as JSON is: no generated types stand in between. Opaque
@@ -10,6 +11,7 @@
 
 pub mod reader;
 pub mod status;
+pub mod text;
 pub mod value;
 pub mod writer;
 

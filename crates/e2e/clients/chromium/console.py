@@ -125,7 +125,7 @@ def a_viewer_sees_everything_and_changes_nothing():
         views = page.get_by_role("navigation", name="Views").get_by_role("link").all_inner_texts()
         assert views == ["Overview", "Tasks", "Inbox", "Agents", "Playground", "Deliveries"], views
         buttons = set(page.get_by_role("button").all_inner_texts())
-        assert buttons == {"Auto", "?", "Sign out"}, buttons
+        assert buttons == {"Auto", "?", "Sign out", "Previous", "Next"}, buttons
         page.get_by_role("link", name="Deliveries").last.click()
         expect(page.get_by_role("row", name=re.compile("hook http"))).to_be_visible()
         expect(page.get_by_role("button", name="Deliver again")).to_have_count(0)

@@ -3,6 +3,8 @@
 //! * `roles`: every operation by every kind of caller; secrets and audit lines in the same pass
 //! * `tenants`: a caller of one tenant meets nothing of another
 //! * `tasks`: lists, logs, streams, and tasks as each version answers them
+//! * `messages`: answers in the name of owners, and messages of operators
+//! * `bundle`: tasks exported for bug reports, and their copies elsewhere
 //! * `changes`: keys, deliveries, the policy, the config
 //! * `problems`: requests that are refused
 //! * `playground`: calls to other servers, and receivers of webhooks
@@ -10,7 +12,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 
+mod bundle;
 mod changes;
+mod messages;
 mod open;
 mod playground;
 mod problems;

@@ -36,7 +36,7 @@ enum About {
 /// Method, path, object, the least of the roles `viewer`, `operator`, `admin`, the body and the status of success.
 type Row = (&'static str, &'static str, About, usize, Option<&'static str>, u16);
 
-const ROWS: [Row; 25] = [
+const ROWS: &[Row] = &[
     ("GET", "/openapi.json", About::Own, 0, None, 200),
     ("GET", "/session", About::Own, 0, None, 200),
     ("GET", "/overview", About::Own, 0, None, 200),
@@ -44,11 +44,22 @@ const ROWS: [Row; 25] = [
     ("GET", "/tasks/{id}", About::Task, 0, None, 200),
     ("DELETE", "/tasks/{id}", About::Task, 1, None, 200),
     ("POST", "/tasks/{id}:cancel", About::Task, 1, None, 200),
+    ("POST", "/tasks/{id}:answer", About::Task, 1, Some(r#"{"parts":[{"text":"red"}]}"#), 200),
     ("GET", "/tasks/{id}/events", About::Task, 0, None, 200),
     ("GET", "/tasks/{id}/wire", About::Task, 0, None, 200),
+    ("GET", "/tasks/{id}/bundle", About::Task, 0, None, 200),
+    ("GET", "/wires", About::Own, 0, None, 200),
     ("POST", "/tasks/{id}/deliveries:redeliver", About::Task, 1, Some("{}"), 200),
     ("GET", "/agents", About::Own, 0, None, 200),
     ("GET", "/agents/{name}", About::Own, 0, None, 200),
+    (
+        "POST",
+        "/agents/{name}:send",
+        About::Own,
+        1,
+        Some(r#"{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"hi"}]}}"#),
+        200,
+    ),
     ("GET", "/deliveries", About::Own, 0, None, 200),
     ("GET", "/keys", About::Own, 2, None, 200),
     ("POST", "/keys", About::Own, 2, Some(r#"{"name":"made","scopes":["viewer"]}"#), 201),
@@ -101,7 +112,7 @@ fn every_operation_is_allowed_to_exactly_the_callers_whose_role_covers_it() {
     let callers: Vec<_> = callers.chain([("none", Api::anonymous(&server))]).collect();
     let secrets: Vec<&str> =
         keys.iter().map(|(_, key)| key.secret.as_str()).chain([&*owner.secret, TOKEN, CREDENTIALS]).collect();
-    for row in ROWS {
+    for &row in ROWS {
         let (method, pattern, about, _, body, success) = row;
         for (name, api) in &callers {
             let id = match about {
@@ -168,7 +179,7 @@ fn the_document_has_the_operations_of_the_table_and_the_session_those_of_the_cal
     }
     let table: BTreeSet<_> = ROWS.iter().map(|row| (row.0.to_owned(), row.1.to_owned())).collect();
     assert_eq!(documented, table);
-    for row in ROWS {
+    for &row in ROWS {
         let operation = &document["paths"][row.1][row.0.to_lowercase()];
         assert_eq!(operation["x-required-role"], ["viewer", "operator", "admin"][row.3], "{row:?}", row = row.1);
     }

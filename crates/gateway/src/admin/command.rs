@@ -74,7 +74,9 @@ impl AdminRequest {
     /// Whether it creates data where there was none.
     pub fn creates_data(&self) -> bool {
         match self {
-            AdminRequest::Core(request) => matches!(request, CoreRequest::KeysCreate { .. }),
+            AdminRequest::Core(request) => {
+                matches!(request, CoreRequest::KeysCreate { .. } | CoreRequest::TaskImport { .. })
+            }
             AdminRequest::Product(command, arguments) => (command.creates_data)(arguments),
         }
     }

@@ -2,8 +2,10 @@
 //! performs them on the data itself when no server runs. One JSON object a line, one answer a line.
 
 mod audit;
+pub(crate) mod bundle;
 mod command;
 mod keys;
+pub(crate) mod messages;
 mod push;
 mod secret;
 pub(crate) mod tasks;
@@ -62,6 +64,11 @@ pub enum CoreRequest {
     TaskPurge {
         id: String,
     },
+    /// Store a copy of the task in a bundle.
+    TaskImport {
+        /// The text of the bundle.
+        bundle: String,
+    },
     Backup {
         to: std::path::PathBuf,
     },
@@ -111,6 +118,7 @@ impl CoreRequest {
             CoreRequest::TaskShow { .. } => "task_show",
             CoreRequest::TaskCancel { .. } => "task_cancel",
             CoreRequest::TaskPurge { .. } => "task_purge",
+            CoreRequest::TaskImport { .. } => "task_import",
             CoreRequest::Backup { .. } => "backup",
             CoreRequest::Doctor => "doctor",
             CoreRequest::Health => "health",
@@ -252,6 +260,7 @@ impl Requester<'_> {
 pub use audit::append as append_audit;
 pub use audit::policy as audit_policy;
 pub(crate) use audit::{AuditPage, read as read_audit};
+pub use bundle::LARGEST as LARGEST_BUNDLE;
 pub use command::{AdminCommand, AdminRequest};
 pub use keys::{FirstKey, first as first_key, load as load_keys};
 pub use secret::RedactedText;
@@ -320,6 +329,7 @@ async fn perform_core(context: &AdminContext<'_>, request: CoreRequest) -> Resul
             }
             Ok(json!({ "purged": task.to_string() }))
         }
+        CoreRequest::TaskImport { bundle } => bundle::import(context, &bundle).await,
         CoreRequest::Backup { to } => {
             engine.store().backup(to.clone()).await.map_err(|t| Fault::new(Kind::Unavailable, t.to_string()))?;
             Ok(json!({ "written": to }))

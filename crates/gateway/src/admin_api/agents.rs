@@ -1,7 +1,7 @@
 //! The agents that are served: their addresses, access and limits.
 
-use model::Visibility;
 use model::ports::agent::Restart;
+use model::{Limits, Visibility};
 use schemars::JsonSchema;
 use serde::Serialize;
 use web::body::Response;
@@ -106,7 +106,6 @@ pub(super) async fn show(context: &ApiContext<'_>) -> Result<Response, ApiProble
     let mounted = server.mounts.agent(name).filter(|mounted| !mounted.retired).ok_or_else(missing)?;
     let profile = server.engine.profile(name).ok_or_else(missing)?;
     let agent = agent(context, name).ok_or_else(missing)?;
-    let limits = server.engine.limits();
     let skill = |skill: &model::ports::agent::Skill| ApiSkill {
         id: skill.id.clone(),
         name: skill.name.clone(),
@@ -120,12 +119,7 @@ pub(super) async fn show(context: &ApiContext<'_>) -> Result<Response, ApiProble
         output_modes: profile.output_modes.clone(),
         streaming: profile.streaming,
         push: profile.push && server.engine.has_push(),
-        restart: match profile.restart {
-            Restart::Retry => "retry",
-            Restart::Resume => "resume",
-            Restart::Fail => "fail",
-        }
-        .to_owned(),
+        restart: restart(profile.restart).to_owned(),
         visibility: match mounted.visibility() {
             Visibility::Tenant => "tenant",
             Visibility::Owner => "owner",
@@ -137,14 +131,27 @@ pub(super) async fn show(context: &ApiContext<'_>) -> Result<Response, ApiProble
         tenant: tenant.map(str::to_owned),
         has_workers: server.engine.desk(name).is_some(),
         members: server.engine.members(name).iter().map(|member| member.to_string()).collect(),
-        limits: ApiLimits {
-            body_bytes: limits.body_bytes,
-            turn_bytes: limits.turn_bytes,
-            turn_timeout_ms: limits.turn_timeout_ms,
-            cancel_grace_ms: limits.cancel_grace_ms,
-            waiting_messages: limits.waiting_messages,
-            attempts: limits.attempts,
-            retention_ms: limits.retention_ms,
-        },
+        limits: limits(server.engine.limits()),
     })
+}
+
+pub(super) fn limits(limits: &Limits) -> ApiLimits {
+    ApiLimits {
+        body_bytes: limits.body_bytes,
+        turn_bytes: limits.turn_bytes,
+        turn_timeout_ms: limits.turn_timeout_ms,
+        cancel_grace_ms: limits.cancel_grace_ms,
+        waiting_messages: limits.waiting_messages,
+        attempts: limits.attempts,
+        retention_ms: limits.retention_ms,
+    }
+}
+
+/// The word for what becomes of a turn that a crash cuts off.
+pub(super) fn restart(rule: Restart) -> &'static str {
+    match rule {
+        Restart::Retry => "retry",
+        Restart::Resume => "resume",
+        Restart::Fail => "fail",
+    }
 }

@@ -7,13 +7,16 @@
 //! * `access`: callers, roles and tenants
 //! * `routes`, `openapi`: the table, and the document made of it
 //! * `problem`: refusals
-//! * `session`, `tasks`, `events`, `agents`, `deliveries`, `keys`, `policy`, `upkeep`, `playground`, `receivers`: the operations
+//! * `session`, `tasks`, `events`, `wires`, `bundle`, `messages`, `agents`, `deliveries`, `keys`, `policy`, `upkeep`,
+//!   `playground`, `receivers`: the operations
 
 mod access;
 mod agents;
+mod bundle;
 mod deliveries;
 mod events;
 mod keys;
+mod messages;
 mod openapi;
 mod playground;
 mod policy;
@@ -23,11 +26,13 @@ mod routes;
 mod session;
 mod tasks;
 mod upkeep;
+mod wires;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use dialects::framing::query;
+use futures_util::future::BoxFuture;
 use http::header::ACCEPT;
 use http::{HeaderValue, StatusCode, request};
 use hyper::body::Incoming;
@@ -35,10 +40,10 @@ use model::{Fault, Kind, TaskId};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use web::body::Response;
+use web::body::{Response, counted};
 use web::context::{NotAnObject, RequestContext, object_text, read_object};
 use web::request_log::RequestLog;
-use web::response::private_json;
+use web::response::{json, private_json};
 
 use crate::admin::{self, AdminContext, AdminDoor, CoreRequest, Requester, RunningGateway};
 use crate::fronts::Gate;
@@ -110,7 +115,7 @@ async fn call(
     caller.may(route)?;
     let query = routes::read_query(route, head.uri.query())?;
     let body = match route.takes {
-        Some(_) => intake::read(server, head, body, Some(route.body), Gate::Open, log).await?,
+        Some(_) => intake::read(server, head, body, route.body, Gate::Open, log).await?,
         None => Bytes::new(),
     };
     let serving = door.serving.upgrade().ok_or_else(|| ApiProblem::unavailable("the server is shutting down"))?;
@@ -156,16 +161,24 @@ impl ApiContext<'_> {
         admin_context(self.server, self.door, &self.serving, &self.caller)
     }
 
-    /// Performs a command of the admin socket for this caller. It is finished, and its line is in the audit log, also if the
-    /// client goes away meanwhile.
-    async fn perform(&self, request: CoreRequest) -> Result<Value, ApiProblem> {
+    /// Makes a change for this caller. It is finished, and its line is in the audit log, also if the client goes away
+    /// meanwhile.
+    async fn change<T: Send + 'static>(
+        &self,
+        change: impl for<'c> FnOnce(&'c AdminContext<'c>) -> BoxFuture<'c, Result<T, Fault>> + Send + 'static,
+    ) -> Result<T, ApiProblem> {
         let (server, door) = (self.server.clone(), self.door.clone());
         let (serving, caller) = (self.serving.clone(), self.caller.clone());
-        let performed = tokio::spawn(async move {
+        let changed = tokio::spawn(async move {
             let context = admin_context(&server, &door, &serving, &caller);
-            admin::perform(&context, request.into()).await
+            change(&context).await
         });
-        Ok(performed.await.map_err(Fault::internal)??)
+        Ok(changed.await.map_err(Fault::internal)??)
+    }
+
+    /// Performs a command of the admin socket for this caller.
+    async fn perform(&self, request: CoreRequest) -> Result<Value, ApiProblem> {
+        self.change(|context| admin::perform(context, request.into())).await
     }
 
     /// The same, with the answer in the form of the API.
@@ -197,15 +210,32 @@ impl ApiContext<'_> {
 
     /// The body as an object of this type; an empty one is an empty object.
     fn body<B: DeserializeOwned>(&self) -> Result<B, ApiProblem> {
+        decoded(self.object_text()?)
+    }
+
+    /// The same for a type with members that are kept as they are written.
+    fn raw_body<B: DeserializeOwned>(&self) -> Result<B, ApiProblem> {
+        serde_json::from_str(self.object_text()?).map_err(|error| {
+            let says = error.to_string();
+            let says = says.split(" at line ").next().unwrap_or_default();
+            ApiProblem::field("body", format!("cannot be read: {says}"))
+        })
+    }
+
+    fn object_text(&self) -> Result<&str, ApiProblem> {
         if self.http.body.is_empty() {
-            return decoded("{}");
+            return Ok("{}");
         }
         let depth = self.server.engine.limits().json_depth;
-        let text = object_text(self.http.head, self.http.body, depth).map_err(|error| match error {
+        object_text(self.http.head, self.http.body, depth).map_err(|error| match error {
             NotAnObject::MediaType(fault) | NotAnObject::Unreadable(fault) => ApiProblem::of_fault(&fault),
             NotAnObject::OtherValue => ApiProblem::field("body", "must be a JSON object"),
-        })?;
-        decoded(text)
+        })
+    }
+
+    /// JSON that counts to the memory for answers while it is sent.
+    fn counted_json(&self, body: Vec<u8>) -> Result<Response, ApiProblem> {
+        Ok(json(counted(&self.server.answers, body.into())?))
     }
 }
 

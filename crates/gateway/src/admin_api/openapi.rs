@@ -9,8 +9,8 @@ use web::openapi::{QueryParam, Schemas, path_of, path_params, schema_of};
 use web::routes::RouteRow as _;
 
 use super::problem::{ApiProblem, MEDIA_TYPE, ProblemDocument};
-use super::routes::{ApiRoute, Gives, ID, ROUTES};
-use super::{ApiContext, BASE, ok};
+use super::routes::{ApiRoute, Gives, ID, ROUTES, WIRE_OF_TASK};
+use super::{ApiContext, BASE, ok, wires};
 
 /// The document without the server's address.
 static DOCUMENT: LazyLock<Value> = LazyLock::new(document);
@@ -20,6 +20,10 @@ pub(super) async fn show(context: &ApiContext<'_>) -> Result<Response, ApiProble
     let mut document = DOCUMENT.clone();
     let base = server.cards.base_url(&server.settings, context.http.head);
     document["servers"] = json!([{ "url": format!("{base}{BASE}") }]);
+    let forms = &mut document["paths"][WIRE_OF_TASK]["get"]["parameters"];
+    if let Some(form) = forms.as_array_mut().and_then(|all| all.iter_mut().find(|one| one["name"] == "as")) {
+        form["schema"] = json!({ "type": "string", "enum": wires::names(context.door.products) });
+    }
     ok(&document)
 }
 

@@ -15,7 +15,8 @@ use web::routes::{HeadRule, NoRoute, RouteRow, RouteTable};
 use super::access::ApiRole;
 use super::problem::ApiProblem;
 use super::{
-    ApiContext, BODY, agents, deliveries, events, keys, openapi, playground, policy, receivers, session, tasks, upkeep,
+    ApiContext, BODY, agents, bundle, deliveries, events, keys, messages, openapi, playground, policy, receivers, session,
+    tasks, upkeep, wires,
 };
 
 pub(super) type ApiFuture<'a> = BoxFuture<'a, Result<Response, ApiProblem>>;
@@ -52,8 +53,8 @@ pub(super) struct ApiRoute {
     pub(super) is_about_server: bool,
     pub(super) query: &'static [QueryParam],
     pub(super) takes: Option<SchemaOf>,
-    /// The largest body.
-    pub(super) body: usize,
+    /// The largest body; none where it may be as large as a message.
+    pub(super) body: Option<usize>,
     pub(super) gives: Gives,
     /// Statuses of refusals beside those that every route has.
     pub(super) refuses: &'static [u16],
@@ -90,7 +91,7 @@ impl ApiRoute {
             is_about_server: false,
             query,
             takes: None,
-            body: BODY,
+            body: Some(BODY),
             gives,
             refuses,
             handler,
@@ -134,7 +135,12 @@ impl ApiRoute {
     }
 
     const fn body_up_to(self, body: usize) -> ApiRoute {
-        ApiRoute { body, ..self }
+        ApiRoute { body: Some(body), ..self }
+    }
+
+    /// Takes a body with content of a task.
+    const fn takes_message(self, schema: SchemaOf) -> ApiRoute {
+        ApiRoute { takes: Some(schema), body: None, ..self }
     }
 
     const fn refuses(self, refuses: &'static [u16]) -> ApiRoute {
@@ -194,6 +200,16 @@ const TASKS: &[QueryParam] = &[
     limit(),
     param("cursor", "The `next` of the page before, with the same filters.", ParamKind::Text { most: 64 }),
 ];
+const TASK: &[QueryParam] = &[param(
+    "at",
+    "The task as of the event of this number; as it is now without it.",
+    ParamKind::Number { least: 1, most: u32::MAX, usual: None },
+)];
+const BUNDLE: &[QueryParam] = &[param(
+    "content",
+    "`none` for sizes instead of texts, data and files; `whole` without it.",
+    ParamKind::OneOf(bundle::contents),
+)];
 const EVENTS: &[QueryParam] = &[
     param(
         "after",
@@ -207,7 +223,9 @@ const RECEIVER: &[QueryParam] = &[param(
     "Only requests after the one of this number.",
     ParamKind::Number { least: 0, most: u32::MAX, usual: Some(0) },
 )];
-const WIRE: &[QueryParam] = &[param("as", "The version of A2A; 1.0 without it.", ParamKind::OneOf(tasks::versions))];
+/// The document lists the values: products bring some.
+const WIRE: &[QueryParam] =
+    &[param("as", "The form, one of `GET /wires`; 1.0 without it.", ParamKind::Text { most: 64 })];
 const DELIVERIES: &[QueryParam] = &[
     param("state", "Only deliveries in this state.", ParamKind::OneOf(deliveries::states)),
     param("task", "Only deliveries of this task.", ParamKind::Text { most: ID }),
@@ -217,6 +235,9 @@ const AUDIT: &[QueryParam] = &[
     limit(),
     param("before", "The `next` of the page before.", ParamKind::Number { least: 0, most: u32::MAX, usual: None }),
 ];
+
+/// The task in a form.
+pub(super) const WIRE_OF_TASK: &str = "/tasks/{id}/wire";
 
 pub(super) static ROUTES: &[ApiRoute] = &[
     ApiRoute::get("/openapi.json", "This document", Gives::Json(any_object), |context| {
@@ -247,7 +268,8 @@ pub(super) static ROUTES: &[ApiRoute] = &[
         .query(TASKS),
     ApiRoute::get("/tasks/{id}", "A task with its content and webhooks", json::<tasks::ApiTaskDetail>(), |context| {
         Box::pin(tasks::show(context))
-    }),
+    })
+    .query(TASK),
     ApiRoute::delete("/tasks/{id}", "Cancels a task and removes it for good", json::<tasks::ApiPurged>(), |context| {
         Box::pin(tasks::purge(context))
     })
@@ -263,10 +285,30 @@ pub(super) static ROUTES: &[ApiRoute] = &[
         |context| Box::pin(events::show(context)),
     )
     .query(EVENTS),
-    ApiRoute::get("/tasks/{id}/wire", "A task as a version of A2A answers it", Gives::Json(any_object), |context| {
-        Box::pin(tasks::wire(context))
+    ApiRoute::get(WIRE_OF_TASK, "A task as one of the forms shows it", Gives::Json(any_object), |context| {
+        Box::pin(wires::show(context))
     })
-    .query(WIRE),
+    .query(WIRE)
+    .refuses(&[413]),
+    ApiRoute::get(
+        "/tasks/{id}/bundle",
+        "A task as a file for a bug report, redacted; `rialto task import` stores a copy elsewhere",
+        json::<bundle::ApiBundle>(),
+        |context| Box::pin(bundle::show(context)),
+    )
+    .query(BUNDLE)
+    .refuses(&[413]),
+    ApiRoute::get("/wires", "The forms in which a task can be shown", json::<wires::ApiWires>(), |context| {
+        Box::pin(wires::list(context))
+    }),
+    ApiRoute::post(
+        "/tasks/{id}:answer",
+        "Answers a task that waits, in the name of its owner",
+        json::<tasks::ApiTaskRow>(),
+        |context| Box::pin(messages::answer(context)),
+    )
+    .takes_message(schema_of::<messages::ApiAnswer>)
+    .refuses(&[402, 409]),
     ApiRoute::post(
         "/tasks/{id}/deliveries:redeliver",
         "Delivers the webhooks of a task again",
@@ -280,6 +322,14 @@ pub(super) static ROUTES: &[ApiRoute] = &[
     ApiRoute::get("/agents/{name}", "An agent, its access and limits", json::<agents::ApiAgentDetail>(), |context| {
         Box::pin(agents::show(context))
     }),
+    ApiRoute::post(
+        "/agents/{name}:send",
+        "Opens a task of the caller with a message, and returns when it exists",
+        json::<tasks::ApiTaskRow>(),
+        |context| Box::pin(messages::send(context)),
+    )
+    .takes_message(schema_of::<messages::ApiMessageToSend>)
+    .refuses(&[402]),
     ApiRoute::get(
         "/deliveries",
         "Webhooks and their progress, those that were given up first",

@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use dialects::a2a_v1;
 use dialects::framing::json::Writer;
-use dialects::wire::{JsonWire, TaskView};
-use dialects::{a2a_v0_1, a2a_v0_3, a2a_v1};
-use engine::Answers;
-use model::{CallScope, Caller, Fault, Shape, State, Task, TaskId, Visibility};
+use dialects::wire::TaskView;
+use model::{Fault, Seq, Shape, State, Task, TaskId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -31,14 +30,6 @@ const EXCERPT: usize = 200;
 /// The words for states.
 pub(super) fn states() -> Vec<&'static str> {
     State::ALL.map(State::word).into()
-}
-
-/// The versions of A2A, and the form of each.
-const VERSIONS: [(&str, &str); 4] =
-    [("1.0", a2a_v1::NAME), ("0.3", a2a_v0_3::NAME), ("0.2", a2a_v0_3::NAME), ("0.1", a2a_v0_1::NAME)];
-
-pub(super) fn versions() -> Vec<&'static str> {
-    VERSIONS.map(|(version, _)| version).into()
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -144,6 +135,10 @@ impl ApiTaskRow {
             message: said.map(|message| message.text().chars().take(EXCERPT).collect()),
         }
     }
+
+    pub(super) fn hide_message(&mut self) {
+        self.message = None;
+    }
 }
 
 pub(super) async fn list(context: &ApiContext<'_>) -> Result<Response, ApiProblem> {
@@ -197,22 +192,25 @@ fn read_cursor(text: &str, bound: [u8; 8]) -> Result<TaskId, ApiProblem> {
 }
 
 /// The task that the path names, read whole.
-async fn read(context: &ApiContext<'_>) -> Result<Arc<Task>, ApiProblem> {
+pub(super) async fn read(context: &ApiContext<'_>) -> Result<Arc<Task>, ApiProblem> {
     let id = context.task().await?;
     let task = context.server.engine.task(id).await?;
     Ok(task.ok_or_else(|| Fault::task_not_found(id))?)
 }
 
-fn wire_named(name: &str) -> Result<&'static dyn JsonWire, Fault> {
-    dialects::wire(name).ok_or_else(|| Fault::internal(format!("there is no wire {name}")))
-}
-
 pub(super) async fn show(context: &ApiContext<'_>) -> Result<Response, ApiProblem> {
-    let task = read(context).await?;
+    let task = match context.http.query_param("at").and_then(|text| text.parse().ok()) {
+        None => read(context).await?,
+        Some(seq) => {
+            let id = context.task().await?;
+            let task = context.server.engine.task_at(id, Seq(seq)).await?;
+            task.ok_or_else(|| ApiProblem::field("at", "is no event of the task"))?
+        }
+    };
     let pushes = deliveries::of_task(context, task.id).await?;
     let row = serde_json::to_string(&ApiTaskRow::of(&task)).map_err(Fault::internal)?;
     let pushes = serde_json::to_string(&pushes).map_err(Fault::internal)?;
-    let wire = wire_named(a2a_v1::NAME)?;
+    let wire = dialects::wire(a2a_v1::NAME).ok_or_else(|| Fault::internal("there is no wire of 1.0"))?;
     respond(context, &task, |w| {
         w.begin_object();
         w.key("summary").raw(&row);
@@ -223,38 +221,8 @@ pub(super) async fn show(context: &ApiContext<'_>) -> Result<Response, ApiProble
     .await
 }
 
-/// The task as its owner gets it in a version of A2A, by the task's own id.
-pub(super) async fn wire(context: &ApiContext<'_>) -> Result<Response, ApiProblem> {
-    let task = read(context).await?;
-    let version = context.http.query_param("as").unwrap_or(a2a_v1::VERSION);
-    let name = VERSIONS.iter().find(|(known, _)| *known == version).map_or(a2a_v1::NAME, |(_, name)| name);
-    let wire = wire_named(name)?;
-    let facts = wire.facts();
-    let task = match (facts.session_history, facts.answers_in_history) {
-        (false, _) => task,
-        (true, in_history) => {
-            let answers = if in_history { Answers::InHistory } else { Answers::Apart };
-            let place = owners_place(context, &task, wire);
-            context.server.engine.with_session(&place, task, answers).await?
-        }
-    };
-    let mut response = respond(context, &task, |w| wire.task(w, &task, &TaskView::WHOLE, None)).await?;
-    fronts::sign(&mut response, wire);
-    Ok(response)
-}
-
-/// The scope in which the owner of a task reads it.
-fn owners_place(context: &ApiContext<'_>, task: &Task, wire: &dyn JsonWire) -> CallScope {
-    let (tenant, name) = (task.tenant.clone(), task.owner.clone());
-    let owner = Caller { tenant, name, authenticated: true, scopes: Arc::default() };
-    match context.server.mounts.agent(&task.agent) {
-        Some(mounted) => mounted.place_in(owner, wire.name()),
-        None => CallScope::new(owner, task.agent.clone(), wire.name().into(), Visibility::Owner, &[]),
-    }
-}
-
 /// A response with content of a task, within the memory for answers.
-async fn respond(
+pub(super) async fn respond(
     context: &ApiContext<'_>,
     task: &Task,
     write: impl FnOnce(&mut Writer),

@@ -520,7 +520,7 @@ pub fn complete(
 }
 
 /// A task under its thread and its own id.
-fn threaded(context: &ContextId, task: TaskId) -> String {
+pub(crate) fn threaded(context: &ContextId, task: TaskId) -> String {
     format!("{}:{task}", context.as_str())
 }
 

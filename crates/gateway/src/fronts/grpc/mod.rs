@@ -20,13 +20,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use dialects::decide;
 use dialects::proto_wire::{blobs_of_message, blobs_of_task};
-use dialects::protobuf::{LoadedContent, ProtoWriter, RpcCode, RpcStatus};
-use dialects::wire::{Decoded, Operation};
+use dialects::protobuf::{self, LoadedContent, ProtoWriter, RpcCode, RpcStatus};
+use dialects::wire::{Decoded, Operation, TaskView};
 use dialects::{PROTO_WIRES, ProtoWire};
 use engine::SendAnswer;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, request};
 use hyper::body::Incoming;
-use model::{Blob, Call, Fault, Kind, Part, Send, Wait};
+use model::{Blob, Call, Fault, Kind, Part, Send, Task, Wait};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use web::body::{Response, ResponseBody, counted, reserve, with_reserved};
 use web::response::{not_allowed, text};
@@ -440,6 +440,29 @@ async fn load<'p>(
         }
     }
     Ok(loaded)
+}
+
+/// The least and the largest text of a task, and the size of a text as a multiple of its message.
+const TEXT: (usize, usize, usize) = (1 << 20, 32 << 20, 24);
+
+/// The answer to a get of a whole task, by its own id, in the text form of protobuf.
+pub(crate) async fn task_text(
+    server: &GatewayVersion,
+    head: &request::Parts,
+    wire: &dyn ProtoWire,
+    task: &Task,
+) -> Result<String, Fault> {
+    let loaded: usize = blobs_of_task(task).map(|(blob, _)| weight(blob)).sum();
+    let size = super::encoded_size(task).saturating_add(loaded);
+    let (least, largest, times) = TEXT;
+    let most = size.saturating_mul(times).clamp(least, largest);
+    let _share = reserve(&server.answers, size.saturating_add(most))?;
+    let loaded = load(server, &terms(server, head, &task.tenant), blobs_of_task(task)).await?;
+    let contents = |blob: &Blob, part: &Part| loaded.of(blob, part);
+    let mut w = ProtoWriter::with_contents(super::encoded_size(task), &contents);
+    wire.task(&mut w, task, &TaskView::WHOLE, None);
+    let package = wire.service().rsplit_once('.').map_or("", |(package, _)| package);
+    protobuf::text::of(&format!("{package}.Task"), &w.finish(), most)
 }
 
 /// A whole message as a response.
