@@ -5,6 +5,7 @@
 //! * `tasks`: lists, logs, streams, and tasks as each version answers them
 //! * `changes`: keys, deliveries, the policy, the config
 //! * `problems`: requests that are refused
+//! * `products`: systems, the market, shops, and the money of a task
 //! * `open`: servers without credentials, and without the API
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
@@ -12,6 +13,7 @@
 mod changes;
 mod open;
 mod problems;
+mod products;
 mod roles;
 mod tasks;
 mod tenants;

@@ -22,6 +22,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::CurrentGateway;
+use crate::admin_api::ApiTable;
 use crate::product::ProductKind;
 use crate::scopes::{ALL_TENANTS, check_known, named_by};
 
@@ -157,6 +158,8 @@ pub(crate) struct AdminDoor {
     pub(crate) folder: PathBuf,
     pub(crate) products: &'static [&'static dyn ProductKind],
     pub(crate) since: Instant,
+    /// The operations of the admin API.
+    pub(crate) table: Arc<ApiTable>,
 }
 
 #[derive(Clone, Copy)]
@@ -185,7 +188,7 @@ impl AdminContext<'_> {
 
     /// Logs a change that a caller of the admin API has made. Changes through the socket are not logged, but for those of
     /// keys.
-    fn changed(&self, what: &'static str, change: &str, mut line: Value) {
+    pub(crate) fn changed(&self, what: &'static str, change: &str, mut line: Value) {
         if let Some(requester) = self.requester {
             line["change"] = json!(change);
             requester.sign(&mut line);
@@ -449,6 +452,7 @@ pub fn serve<'a>(
             folder: folder.clone(),
             products,
             since: Instant::now(),
+            table: Arc::new(ApiTable::new(products)),
         };
         serving.now().open_admin(door);
         tokio::spawn(async move {
