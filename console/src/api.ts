@@ -16,7 +16,12 @@ export type Operation =
   | 'delete_keys__id'
   | 'post_policy_check'
   | 'get_health'
-  | 'get_audit';
+  | 'get_audit'
+  | 'get_systems'
+  | 'get_tasks__id__money'
+  | 'get_ledger'
+  | 'post_ledger_verify'
+  | 'get_orders';
 
 export interface Session {
   caller: string;
@@ -24,6 +29,8 @@ export interface Session {
   role: 'admin' | 'operator' | 'viewer';
   allTenants: boolean;
   operations: string[];
+  /** The pages of the products that this server has. */
+  pages: string[];
   /** Sent back with every change. */
   csrf: string;
 }
