@@ -22,7 +22,12 @@ export type Operation =
   | 'post_playground_call'
   | 'post_receivers'
   | 'get_receivers__id'
-  | 'delete_receivers__id';
+  | 'delete_receivers__id'
+  | 'get_systems'
+  | 'get_tasks__id__money'
+  | 'get_ledger'
+  | 'post_ledger_verify'
+  | 'get_orders';
 
 export interface Session {
   caller: string;
@@ -30,6 +35,8 @@ export interface Session {
   role: 'admin' | 'operator' | 'viewer';
   allTenants: boolean;
   operations: string[];
+  /** The pages of the products that this server has. */
+  pages: string[];
   /** Sent back with every change. */
   csrf: string;
 }

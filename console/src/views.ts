@@ -2,6 +2,7 @@
 
 import type { Component } from 'svelte';
 import type { Operation } from './api';
+import { may, session } from './session.svelte';
 
 /** The page of one thing gets the segments of its path: `/console/tasks/ID/wire` is `name` ID and `tab` wire. */
 export type Page = Component<{ name: string; tab: string }>;
@@ -13,6 +14,8 @@ export interface View {
   path: string;
   /** Without this operation the view is not in the menu. */
   needs: Operation;
+  /** A product has it: the view is there only where the server lists this page. */
+  product?: string;
   page: Load;
   /** The page of one thing, where the view has one. */
   one?: Load;
@@ -47,9 +50,43 @@ export const VIEWS: View[] = [
     page: once(() => import('./views/Agents.svelte')),
     one: once(() => import('./views/Agent.svelte')),
   },
+  {
+    title: 'Systems',
+    path: 'systems',
+    needs: 'get_systems',
+    product: 'systems',
+    page: once(() => import('./systems/Systems.svelte')),
+    one: once(() => import('./systems/System.svelte')),
+  },
+  {
+    title: 'Market',
+    path: 'market',
+    needs: 'get_ledger',
+    product: 'market',
+    page: once(() => import('./market/Market.svelte')),
+    one: once(() => import('./market/Market.svelte')),
+  },
+  {
+    title: 'Shop',
+    path: 'shop',
+    needs: 'get_orders',
+    product: 'shop',
+    page: once(() => import('./shop/Shop.svelte')),
+    one: once(() => import('./shop/Shop.svelte')),
+  },
   { title: 'Playground', path: 'playground', needs: 'get_agents', page: once(() => import('./views/Playground.svelte')) },
   { title: 'Deliveries', path: 'deliveries', needs: 'get_deliveries', page: once(() => import('./views/Deliveries.svelte')) },
   { title: 'Keys', path: 'keys', needs: 'get_keys', page: once(() => import('./views/Keys.svelte')) },
   { title: 'Policy', path: 'policy', needs: 'post_policy_check', page: once(() => import('./views/Policy.svelte')) },
   { title: 'Audit', path: 'audit', needs: 'get_audit', page: once(() => import('./views/Audit.svelte')) },
 ];
+
+/** Whether this server has the view. */
+export function isServed(view: View): boolean {
+  return !view.product || (session.current?.pages.includes(view.product) ?? false);
+}
+
+/** Whether the view is in the menu of the session. */
+export function isOffered(view: View): boolean {
+  return isServed(view) && may(view.needs);
+}

@@ -23,7 +23,7 @@
 
 pub mod accept;
 pub mod admin;
-mod admin_api;
+pub mod admin_api;
 pub mod auth;
 pub mod cache;
 mod capabilities;

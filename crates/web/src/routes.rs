@@ -45,7 +45,7 @@ pub enum NoRoute {
 }
 
 impl<R: RouteRow> RouteTable<R> {
-    pub fn new(rows: &'static [R]) -> RouteTable<R> {
+    pub fn new(rows: impl IntoIterator<Item = &'static R>) -> RouteTable<R> {
         let mut by_first: HashMap<&str, Vec<&R>> = HashMap::new();
         for row in rows {
             by_first.entry(first_segment(row.path())).or_default().push(row);

@@ -140,6 +140,11 @@ def a_viewer_sees_everything_and_changes_nothing():
         assert said == 403, said
 
 
+def a_product_that_is_not_served_has_no_view():
+    with signed_in(ADMIN, "market") as page:
+        expect(page.get_by_role("heading", name="Not found")).to_be_visible()
+
+
 def markup_stays_text():
     parts = [
         {"text": f"{MARKUP}<script>document.documentElement.dataset.pwned='yes'</script>"},
@@ -302,6 +307,7 @@ SCENARIOS = [
     a_timeline_grows_while_it_is_read,
     a_task_is_canceled_and_purged_after_a_question,
     a_viewer_sees_everything_and_changes_nothing,
+    a_product_that_is_not_served_has_no_view,
     markup_stays_text,
     webhooks_are_shown_and_delivered_again,
     a_key_is_made_shown_once_and_revoked_with_its_sessions,

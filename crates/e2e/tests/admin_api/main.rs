@@ -8,6 +8,7 @@
 //! * `changes`: keys, deliveries, the policy, the config
 //! * `problems`: requests that are refused
 //! * `playground`: calls to other servers, and receivers of webhooks
+//! * `products`: systems, the market, shops, and the money of a task
 //! * `open`: servers without credentials, and without the API
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
@@ -18,6 +19,7 @@ mod messages;
 mod open;
 mod playground;
 mod problems;
+mod products;
 mod roles;
 mod tasks;
 mod tenants;

@@ -81,12 +81,20 @@ fn in_chromium_with(server: &Server, script: &str, more: &[&str]) {
     let mut program = Command::new(python);
     program.arg(setup::clients().join("chromium").join(script));
     program.args([&*server.url(), &link(server), &admin, &viewer, &caller]).arg(axe).args(more);
+    if let Ok(demo) = std::fs::read_to_string(server.data().join("demo.json")) {
+        program.env("DEMO", demo);
+    }
     setup::run_scenarios(program.env("PYTHONDONTWRITEBYTECODE", "1"));
 }
 
 #[test]
 fn operators_use_it_in_chromium() {
     in_chromium(&start(""), "console.py");
+}
+
+#[test]
+fn operators_see_systems_the_market_and_shops_in_chromium() {
+    in_chromium(&Server::start(&[]), "console_products.py");
 }
 
 #[test]

@@ -27,6 +27,7 @@ use web::concurrency::ConcurrencyLimit;
 use web::outbound::HttpPost;
 
 use crate::CurrentGateway;
+use crate::admin_api::ApiTable;
 use crate::product::ProductKind;
 use crate::receivers::Receivers;
 use crate::scopes::{ALL_TENANTS, check_known, named_by};
@@ -174,6 +175,8 @@ pub(crate) struct AdminDoor {
     /// The calls of the playground that run now.
     pub(crate) calls: Arc<ConcurrencyLimit>,
     pub(crate) receivers: Arc<Receivers>,
+    /// The operations of the admin API.
+    pub(crate) table: Arc<ApiTable>,
 }
 
 #[derive(Clone, Copy)]
@@ -473,6 +476,7 @@ pub fn serve<'a>(
             post,
             calls: Arc::default(),
             receivers: Arc::default(),
+            table: Arc::new(ApiTable::new(products)),
         };
         serving.now().open_admin(door);
         tokio::spawn(async move {

@@ -4,11 +4,13 @@
 //! and admitted before a path is looked up or a body is read. Commands are performed by [`crate::admin`], as for the socket;
 //! a [`Requester`] limits them to the caller's tenant and signs their lines in the audit log.
 //!
+//! Products add operations ([`crate::product::ProductKind::api`]): rows of the same table, with the same checks.
+//!
 //! * `access`: callers, roles and tenants
 //! * `routes`, `openapi`: the table, and the document made of it
 //! * `problem`: refusals
-//! * `session`, `tasks`, `events`, `wires`, `bundle`, `messages`, `agents`, `deliveries`, `keys`, `policy`, `upkeep`,
-//!   `playground`, `receivers`: the operations
+//! * `session`, `tasks`, `events`, `wires`, `bundle`, `messages`, `agents`, `deliveries`, `keys`, `money`, `policy`,
+//!   `upkeep`, `playground`, `receivers`: the operations
 
 mod access;
 mod agents;
@@ -17,6 +19,7 @@ mod deliveries;
 mod events;
 mod keys;
 mod messages;
+mod money;
 mod openapi;
 mod playground;
 mod policy;
@@ -36,21 +39,25 @@ use futures_util::future::BoxFuture;
 use http::header::ACCEPT;
 use http::{HeaderValue, StatusCode, request};
 use hyper::body::Incoming;
-use model::{Fault, Kind, TaskId};
+use model::{Fault, Kind, Task, TaskId};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use web::body::{Response, counted};
 use web::context::{NotAnObject, RequestContext, object_text, read_object};
 use web::request_log::RequestLog;
-use web::response::{json, private_json};
+use web::response::private_json;
 
+use crate::admin::tasks::{FoundTasks, PageFilter, page};
 use crate::admin::{self, AdminContext, AdminDoor, CoreRequest, Requester, RunningGateway};
 use crate::fronts::Gate;
 use crate::{CurrentGateway, GatewayVersion, intake};
 
 use access::ApiCaller;
-use problem::ApiProblem;
+
+pub use problem::ApiProblem;
+pub(crate) use routes::ApiTable;
+pub use routes::{ApiFuture, ApiHandler, ApiRoute, Gives, ID, USUAL_PAGE, all_routes, json, limit, param};
 
 const BASE: &str = "/api/admin/v1";
 /// The largest body of a request, unless its route says otherwise.
@@ -104,14 +111,14 @@ async fn call(
     body: Incoming,
     log: &mut RequestLog,
 ) -> Result<Response, ApiProblem> {
-    let is_open = routes::find(&head.method, below).is_ok_and(|(route, _)| route.is_open);
+    let is_open = door.table.find(&head.method, below).is_ok_and(|(route, _)| route.is_open);
     let caller = match is_open {
         true => ApiCaller::nobody(server),
         false => access::identify(server, head, log).await?,
     };
     // A path that cannot be decoded is a bad request, also where no route has it.
     query::decode_segment(below)?;
-    let (route, params) = routes::find(&head.method, below)?;
+    let (route, params) = door.table.find(&head.method, below)?;
     caller.may(route)?;
     let query = routes::read_query(route, head.uri.query())?;
     let body = match route.takes {
@@ -125,12 +132,12 @@ async fn call(
 }
 
 /// An admitted request.
-struct ApiContext<'a> {
+pub struct ApiContext<'a> {
     server: &'a Arc<GatewayVersion>,
     door: &'a AdminDoor,
     serving: Arc<CurrentGateway>,
     caller: ApiCaller,
-    http: RequestContext<'a>,
+    pub http: RequestContext<'a>,
 }
 
 /// The context of a command for a caller of the API.
@@ -151,9 +158,44 @@ fn admin_context<'a>(
 }
 
 impl ApiContext<'_> {
+    /// The version of the server that answers.
+    pub fn server(&self) -> &Arc<GatewayVersion> {
+        self.server
+    }
+
     /// The tenant that the caller is limited to.
-    fn tenant(&self) -> Option<&str> {
+    pub fn tenant(&self) -> Option<&str> {
         self.caller.limited_to()
+    }
+
+    /// Whether the caller sees what belongs to this tenant.
+    pub fn sees(&self, tenant: &str) -> bool {
+        self.tenant().is_none_or(|own| own == tenant)
+    }
+
+    /// Logs a change that the caller made.
+    pub fn changed(&self, what: &'static str, change: &str, line: Value) {
+        self.admin().changed(what, change, line);
+    }
+
+    /// A page of tasks, newest first, in the caller's reach.
+    pub async fn tasks_of<R>(
+        &self,
+        agent: &str,
+        before: Option<TaskId>,
+        show: impl Fn(&Task) -> R,
+    ) -> Result<(Vec<R>, Option<TaskId>), ApiProblem> {
+        let filter = PageFilter {
+            tenant: self.tenant().map(str::to_owned),
+            agent: Some(agent.to_owned()),
+            state: None,
+            owner: None,
+            text: None,
+            before,
+            limit: self.number("limit", USUAL_PAGE) as usize,
+        };
+        let FoundTasks { rows, next } = page(&self.server.engine, filter, |_, read| read.ok().map(&show)).await?;
+        Ok((rows.into_iter().flatten().collect(), next))
     }
 
     /// The context of a command for this caller.
@@ -187,29 +229,29 @@ impl ApiContext<'_> {
     }
 
     /// The task that the path names, as its own id.
-    async fn task(&self) -> Result<TaskId, ApiProblem> {
+    pub async fn task(&self) -> Result<TaskId, ApiProblem> {
         self.task_named(self.http.id()).await
     }
 
     /// A task by any of its ids. One that does not exist and one out of reach are refused in the same words.
-    async fn task_named(&self, id: &str) -> Result<TaskId, ApiProblem> {
+    pub async fn task_named(&self, id: &str) -> Result<TaskId, ApiProblem> {
         self.admin().task(id).await.map_err(|fault| match fault.kind {
             Kind::TaskNotFound => ApiProblem::missing("there is no such task"),
             _ => fault.into(),
         })
     }
 
-    fn text(&self, name: &str) -> Option<String> {
+    pub fn text(&self, name: &str) -> Option<String> {
         self.http.query_param(name).map(str::to_owned)
     }
 
     /// A number of the query, which the table has checked.
-    fn number(&self, name: &str, usual: u32) -> u32 {
+    pub fn number(&self, name: &str, usual: u32) -> u32 {
         self.http.query_param(name).and_then(|text| text.parse().ok()).unwrap_or(usual)
     }
 
     /// The body as an object of this type; an empty one is an empty object.
-    fn body<B: DeserializeOwned>(&self) -> Result<B, ApiProblem> {
+    pub fn body<B: DeserializeOwned>(&self) -> Result<B, ApiProblem> {
         decoded(self.object_text()?)
     }
 
@@ -235,7 +277,7 @@ impl ApiContext<'_> {
 
     /// JSON that counts to the memory for answers while it is sent.
     fn counted_json(&self, body: Vec<u8>) -> Result<Response, ApiProblem> {
-        Ok(json(counted(&self.server.answers, body.into())?))
+        Ok(web::response::json(counted(&self.server.answers, body.into())?))
     }
 }
 
@@ -257,6 +299,7 @@ fn shown<T: Serialize>(status: StatusCode, value: &T) -> Result<Response, ApiPro
     Ok(private_json(status, Bytes::from(text)))
 }
 
-fn ok<T: Serialize>(value: &T) -> Result<Response, ApiProblem> {
+/// An answer with status 200.
+pub fn ok<T: Serialize>(value: &T) -> Result<Response, ApiProblem> {
     shown(StatusCode::OK, value)
 }

@@ -1,7 +1,5 @@
 //! The OpenAPI document, made of the table of routes and of the types that they read and write.
 
-use std::sync::LazyLock;
-
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 use web::body::Response;
@@ -9,15 +7,12 @@ use web::openapi::{QueryParam, Schemas, path_of, path_params, schema_of};
 use web::routes::RouteRow as _;
 
 use super::problem::{ApiProblem, MEDIA_TYPE, ProblemDocument};
-use super::routes::{ApiRoute, Gives, ID, ROUTES, WIRE_OF_TASK};
+use super::routes::{ApiRoute, Gives, ID, WIRE_OF_TASK};
 use super::{ApiContext, BASE, ok, wires};
-
-/// The document without the server's address.
-static DOCUMENT: LazyLock<Value> = LazyLock::new(document);
 
 pub(super) async fn show(context: &ApiContext<'_>) -> Result<Response, ApiProblem> {
     let server = context.server;
-    let mut document = DOCUMENT.clone();
+    let mut document = context.door.table.document().clone();
     let base = server.cards.base_url(&server.settings, context.http.head);
     document["servers"] = json!([{ "url": format!("{base}{BASE}") }]);
     let forms = &mut document["paths"][WIRE_OF_TASK]["get"]["parameters"];
@@ -27,11 +22,11 @@ pub(super) async fn show(context: &ApiContext<'_>) -> Result<Response, ApiProble
     ok(&document)
 }
 
-fn document() -> Value {
+pub(super) fn document(rows: &[&'static ApiRoute]) -> Value {
     let mut schemas = Schemas::default();
     let problem = schemas.written(schema_of::<ProblemDocument<'_>>);
     let mut paths = Map::new();
-    for route in ROUTES {
+    for route in rows {
         let item = paths.entry(path_of(route.path)).or_insert_with(|| json!({}));
         item[route.method().to_lowercase()] = operation(route, &mut schemas, &problem);
     }
@@ -134,7 +129,12 @@ fn responses(route: &ApiRoute, schemas: &mut Schemas, problem: &Value) -> Value 
 mod tests {
     use std::collections::HashSet;
 
+    use super::super::routes::ROUTES;
     use super::*;
+
+    fn own_document() -> Value {
+        document(&ROUTES.iter().collect::<Vec<_>>())
+    }
 
     fn walk<'a>(value: &'a Value, see: &mut impl FnMut(&'a Map<String, Value>)) {
         match value {
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn every_route_is_documented_with_its_role_parameters_body_and_answers() {
-        let document = document();
+        let document = own_document();
         let mut documented = 0;
         for route in ROUTES {
             let operation = &document["paths"][path_of(route.path)][route.method().to_lowercase()];
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn every_reference_leads_somewhere_and_schemas_that_are_read_and_written_differ_in_name() {
-        let document = document();
+        let document = own_document();
         let mut count = 0;
         walk(&document, &mut |members| {
             if let Some(Value::String(to)) = members.get("$ref") {

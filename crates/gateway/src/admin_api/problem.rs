@@ -17,7 +17,7 @@ pub(super) const MEDIA_TYPE: &str = "application/problem+json";
 
 /// A refusal.
 #[derive(Debug)]
-pub(super) struct ApiProblem {
+pub struct ApiProblem {
     code: FaultCode,
     detail: String,
     field: Option<String>,
@@ -50,17 +50,17 @@ impl ApiProblem {
     }
 
     /// A parameter, header or member is wrong; `says` is a sentence without its subject.
-    pub(super) fn field(field: impl Into<String>, says: impl AsRef<str>) -> ApiProblem {
+    pub fn field(field: impl Into<String>, says: impl AsRef<str>) -> ApiProblem {
         let field = field.into();
         let detail = format!("{field} {}", says.as_ref());
         ApiProblem { field: Some(field), ..ApiProblem::new(FaultCode::INVALID, detail) }
     }
 
-    pub(super) fn forbidden(detail: impl Into<String>) -> ApiProblem {
+    pub fn forbidden(detail: impl Into<String>) -> ApiProblem {
         ApiProblem::new(FaultCode::FORBIDDEN, detail)
     }
 
-    pub(super) fn missing(detail: impl Into<String>) -> ApiProblem {
+    pub fn missing(detail: impl Into<String>) -> ApiProblem {
         ApiProblem::new(FaultCode::NOT_FOUND, detail)
     }
 
@@ -69,7 +69,7 @@ impl ApiProblem {
     }
 
     /// The request is understood and cannot be carried out as it is.
-    pub(super) fn unprocessable(detail: String) -> ApiProblem {
+    pub fn unprocessable(detail: String) -> ApiProblem {
         ApiProblem::new(FaultCode::new(422, "unprocessable"), detail)
     }
 

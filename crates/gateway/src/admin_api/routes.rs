@@ -1,7 +1,7 @@
 //! The table of routes, from which the handlers, the checks of queries and the OpenAPI document are taken.
 
 use std::borrow::Cow;
-use std::sync::LazyLock;
+use std::sync::OnceLock;
 
 use dialects::framing::query;
 use futures_util::future::BoxFuture;
@@ -15,22 +15,24 @@ use web::routes::{HeadRule, NoRoute, RouteRow, RouteTable};
 use super::access::ApiRole;
 use super::problem::ApiProblem;
 use super::{
-    ApiContext, BODY, agents, bundle, deliveries, events, keys, messages, openapi, playground, policy, receivers, session,
-    tasks, upkeep, wires,
+    ApiContext, BODY, agents, bundle, deliveries, events, keys, messages, money, openapi, playground, policy,
+    receivers, session, tasks, upkeep, wires,
 };
+use crate::product::ProductKinds;
 
-pub(super) type ApiFuture<'a> = BoxFuture<'a, Result<Response, ApiProblem>>;
-type ApiHandler = for<'a> fn(&'a ApiContext<'a>) -> ApiFuture<'a>;
+/// What a handler returns.
+pub type ApiFuture<'a> = BoxFuture<'a, Result<Response, ApiProblem>>;
+pub type ApiHandler = for<'a> fn(&'a ApiContext<'a>) -> ApiFuture<'a>;
 
 /// The longest id or name in a path.
-pub(super) const ID: usize = 512;
+pub const ID: usize = 512;
 /// The longest page, and the usual one.
 const PAGE: u32 = 200;
-pub(super) const USUAL_PAGE: u32 = 50;
+pub const USUAL_PAGE: u32 = 50;
 
 /// An answer that is no refusal.
 #[derive(Clone, Copy)]
-pub(super) enum Gives {
+pub enum Gives {
     /// JSON of one type.
     Json(SchemaOf),
     /// The same with status 201.
@@ -41,7 +43,8 @@ pub(super) enum Gives {
     Stream { event: SchemaOf },
 }
 
-pub(super) struct ApiRoute {
+/// A row of the table: an operation of the gateway's own, or of a product.
+pub struct ApiRoute {
     verb: &'static str,
     pub(super) path: &'static str,
     pub(super) summary: &'static str,
@@ -98,39 +101,39 @@ impl ApiRoute {
         }
     }
 
-    const fn get(path: &'static str, summary: &'static str, gives: Gives, handler: ApiHandler) -> ApiRoute {
+    pub const fn get(path: &'static str, summary: &'static str, gives: Gives, handler: ApiHandler) -> ApiRoute {
         ApiRoute::new("GET", path, summary, ApiRole::Viewer, gives, handler)
     }
 
-    const fn post(path: &'static str, summary: &'static str, gives: Gives, handler: ApiHandler) -> ApiRoute {
+    pub const fn post(path: &'static str, summary: &'static str, gives: Gives, handler: ApiHandler) -> ApiRoute {
         ApiRoute::new("POST", path, summary, ApiRole::Operator, gives, handler)
     }
 
-    const fn delete(path: &'static str, summary: &'static str, gives: Gives, handler: ApiHandler) -> ApiRoute {
+    pub const fn delete(path: &'static str, summary: &'static str, gives: Gives, handler: ApiHandler) -> ApiRoute {
         ApiRoute::new("DELETE", path, summary, ApiRole::Operator, gives, handler)
     }
 
-    const fn by_operator(self) -> ApiRoute {
+    pub const fn by_operator(self) -> ApiRoute {
         ApiRoute { role: ApiRole::Operator, ..self }
     }
 
-    const fn by_admin(self) -> ApiRoute {
+    pub const fn by_admin(self) -> ApiRoute {
         ApiRoute { role: ApiRole::Admin, ..self }
     }
 
-    const fn open(self) -> ApiRoute {
+    pub const fn open(self) -> ApiRoute {
         ApiRoute { is_open: true, ..self }
     }
 
-    const fn about_server(self) -> ApiRoute {
+    pub const fn about_server(self) -> ApiRoute {
         ApiRoute { is_about_server: true, ..self }
     }
 
-    const fn query(self, query: &'static [QueryParam]) -> ApiRoute {
+    pub const fn query(self, query: &'static [QueryParam]) -> ApiRoute {
         ApiRoute { query, ..self }
     }
 
-    const fn takes(self, schema: SchemaOf) -> ApiRoute {
+    pub const fn takes(self, schema: SchemaOf) -> ApiRoute {
         ApiRoute { takes: Some(schema), ..self }
     }
 
@@ -143,12 +146,12 @@ impl ApiRoute {
         ApiRoute { takes: Some(schema), body: None, ..self }
     }
 
-    const fn refuses(self, refuses: &'static [u16]) -> ApiRoute {
+    pub const fn refuses(self, refuses: &'static [u16]) -> ApiRoute {
         ApiRoute { refuses, ..self }
     }
 
     /// The name of the operation.
-    pub(super) fn id(&self) -> String {
+    pub fn id(&self) -> String {
         operation_id(self.verb, self.path)
     }
 
@@ -169,7 +172,8 @@ impl ApiRoute {
     }
 }
 
-const fn json<T: JsonSchema>() -> Gives {
+/// An answer of this type.
+pub const fn json<T: JsonSchema>() -> Gives {
     Gives::Json(schema_of::<T>)
 }
 
@@ -178,11 +182,13 @@ pub(super) fn any_object(generator: &mut SchemaGenerator) -> schemars::Schema {
     schema_of::<serde_json::Map<String, Value>>(generator)
 }
 
-const fn param(name: &'static str, description: &'static str, kind: ParamKind) -> QueryParam {
+/// A parameter of a query.
+pub const fn param(name: &'static str, description: &'static str, kind: ParamKind) -> QueryParam {
     QueryParam { name, description, kind }
 }
 
-const fn limit() -> QueryParam {
+/// The length of a page.
+pub const fn limit() -> QueryParam {
     let kind = ParamKind::Number { least: 1, most: PAGE, usual: Some(USUAL_PAGE) };
     param("limit", "The most rows of the answer.", kind)
 }
@@ -239,6 +245,7 @@ const AUDIT: &[QueryParam] = &[
 /// The task in a form.
 pub(super) const WIRE_OF_TASK: &str = "/tasks/{id}/wire";
 
+/// The gateway's own operations.
 pub(super) static ROUTES: &[ApiRoute] = &[
     ApiRoute::get("/openapi.json", "This document", Gives::Json(any_object), |context| {
         Box::pin(openapi::show(context))
@@ -298,6 +305,12 @@ pub(super) static ROUTES: &[ApiRoute] = &[
     )
     .query(BUNDLE)
     .refuses(&[413]),
+    ApiRoute::get(
+        "/tasks/{id}/money",
+        "What a task and the tasks that it opened cost",
+        json::<money::ApiTaskMoney>(),
+        |context| Box::pin(money::show(context)),
+    ),
     ApiRoute::get("/wires", "The forms in which a task can be shown", json::<wires::ApiWires>(), |context| {
         Box::pin(wires::list(context))
     }),
@@ -407,19 +420,45 @@ pub(super) static ROUTES: &[ApiRoute] = &[
     }),
 ];
 
-static TABLE: LazyLock<RouteTable<ApiRoute>> = LazyLock::new(|| RouteTable::new(ROUTES));
+/// The rows of a build with these products.
+pub fn all_routes(products: ProductKinds<'_>) -> Vec<&'static ApiRoute> {
+    ROUTES.iter().chain(products.iter().flat_map(|product| product.api())).collect()
+}
 
-/// The route of a request, and the parameters of its path.
-pub(super) fn find<'a>(verb: &Method, path: &'a str) -> Result<(&'static ApiRoute, Vec<Cow<'a, str>>), ApiProblem> {
-    let (route, params) = TABLE.find(verb, path).map_err(|error| match error {
-        NoRoute::Path => ApiProblem::nothing_at(path),
-        NoRoute::Method { allow } => ApiProblem::method(allow),
-    })?;
-    // Ids are not longer and have no control characters.
-    if params.iter().any(|one| one.len() > ID || one.chars().any(char::is_control)) {
-        return Err(ApiProblem::nothing_at(path));
+/// The operations of this build: the gateway's own, and those of its products.
+pub(crate) struct ApiTable {
+    pub(super) rows: Vec<&'static ApiRoute>,
+    table: RouteTable<ApiRoute>,
+    /// The OpenAPI document without the server's address.
+    document: OnceLock<Value>,
+}
+
+impl ApiTable {
+    pub(crate) fn new(products: ProductKinds<'_>) -> ApiTable {
+        let rows = all_routes(products);
+        ApiTable { table: RouteTable::new(rows.iter().copied()), rows, document: OnceLock::new() }
     }
-    Ok((route, params))
+
+    pub(super) fn document(&self) -> &Value {
+        self.document.get_or_init(|| openapi::document(&self.rows))
+    }
+
+    /// The route of a request, and the parameters of its path.
+    pub(super) fn find<'a>(
+        &self,
+        verb: &Method,
+        path: &'a str,
+    ) -> Result<(&'static ApiRoute, Vec<Cow<'a, str>>), ApiProblem> {
+        let (route, params) = self.table.find(verb, path).map_err(|error| match error {
+            NoRoute::Path => ApiProblem::nothing_at(path),
+            NoRoute::Method { allow } => ApiProblem::method(allow),
+        })?;
+        // Ids are not longer and have no control characters.
+        if params.iter().any(|one| one.len() > ID || one.chars().any(char::is_control)) {
+            return Err(ApiProblem::nothing_at(path));
+        }
+        Ok((route, params))
+    }
 }
 
 /// Parameters of a query, decoded.
@@ -479,7 +518,8 @@ mod tests {
 
     #[test]
     fn an_unknown_a_repeated_and_a_wrong_parameter_are_refused_by_name() {
-        let (route, _) = find(&Method::GET, "/tasks").unwrap();
+        let table = ApiTable::new(&[]);
+        let (route, _) = table.find(&Method::GET, "/tasks").unwrap();
         for (query, field) in [
             ("limits=1", "limits"),
             ("limit=1&limit=2", "limit"),

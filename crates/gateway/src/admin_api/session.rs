@@ -9,7 +9,7 @@ use web::body::Response;
 
 use super::access::{ApiCaller, ApiRole, check_site};
 use super::problem::ApiProblem;
-use super::routes::{ApiRoute, ROUTES};
+use super::routes::ApiRoute;
 use super::{ApiContext, ok, shown};
 use crate::auth;
 
@@ -25,6 +25,8 @@ pub(super) struct ApiSession {
     all_tenants: bool,
     /// The ids of the operations that it may use by its role.
     operations: Vec<String>,
+    /// The pages that the products of this server have in the console.
+    pages: Vec<&'static str>,
     /// Only in the session of a browser: every change in it has this in the header `X-CSRF-Token`.
     #[serde(skip_serializing_if = "Option::is_none")]
     csrf: Option<String>,
@@ -51,21 +53,23 @@ pub(super) struct ApiSignedOut {
 }
 
 impl ApiSession {
-    fn of(caller: &ApiCaller) -> ApiSession {
-        let allowed = ROUTES.iter().filter(|route| !route.is_open && caller.may(route).is_ok());
+    fn of(context: &ApiContext<'_>, caller: &ApiCaller) -> ApiSession {
+        let (server, door) = (context.server, context.door);
+        let allowed = door.table.rows.iter().filter(|route| !route.is_open && caller.may(route).is_ok());
         ApiSession {
             caller: caller.known.name.to_string(),
             tenant: caller.known.tenant.to_string(),
             role: caller.role,
             all_tenants: caller.all_tenants,
-            operations: allowed.map(ApiRoute::id).collect(),
+            operations: allowed.map(|route| ApiRoute::id(route)).collect(),
+            pages: door.products.iter().flat_map(|product| product.pages(server)).copied().collect(),
             csrf: caller.csrf.clone(),
         }
     }
 }
 
 pub(super) async fn show(context: &ApiContext<'_>) -> Result<Response, ApiProblem> {
-    ok(&ApiSession::of(&context.caller))
+    ok(&ApiSession::of(context, &context.caller))
 }
 
 pub(super) async fn begin(context: &ApiContext<'_>) -> Result<Response, ApiProblem> {
@@ -89,7 +93,7 @@ pub(super) async fn begin(context: &ApiContext<'_>) -> Result<Response, ApiProbl
         ApiSignIn { key: _, link: _ } => return Err(ApiProblem::field("body", "must have either key or link")),
     };
     let caller = ApiCaller { csrf: Some(begun.csrf), ..ApiCaller::with_role(begun.caller)? };
-    let response = shown(StatusCode::CREATED, &ApiSession::of(&caller))?;
+    let response = shown(StatusCode::CREATED, &ApiSession::of(context, &caller))?;
     with_cookie(response, &begun.cookie)
 }
 

@@ -21,10 +21,13 @@ use futures_util::future::BoxFuture;
 use http::{HeaderMap, request};
 use hyper::body::Incoming;
 use model::ports::billing::Settlement;
-use model::{AccessKey, CallScope, Caller, Fault, TaskId};
+use model::{AccessKey, CallScope, Caller, Fault, Task, TaskId};
+use schemars::JsonSchema;
+use serde::Serialize;
 use web::body::Response;
 
 use crate::admin::AdminCommand;
+use crate::admin_api::ApiRoute;
 use crate::fronts::RequestLog;
 use crate::mounts::MountedAgent;
 use crate::{GatewayVersion, Settings, settings};
@@ -37,6 +40,25 @@ pub trait ProductKind: Sync {
     /// Its commands at the admin socket.
     fn admin(&self) -> &'static [AdminCommand] {
         &[]
+    }
+
+    /// Its operations of the admin API: rows of the gateway's table.
+    fn api(&self) -> &'static [ApiRoute] {
+        &[]
+    }
+
+    /// The ids of its pages in the console, as far as this version of the server has something to show there.
+    fn pages(&self, _server: &GatewayVersion) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// What a task cost, or what is set aside for it, as far as the product has it.
+    fn money<'a>(
+        &'a self,
+        _server: &'a GatewayVersion,
+        _task: &'a Task,
+    ) -> BoxFuture<'a, Result<Vec<MoneyOfTask>, Fault>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
     }
 
     /// The wires that the product adds to those of `dialects`: for webhooks by the name that a task stores, and for
@@ -68,6 +90,28 @@ pub trait ProductKind: Sync {
     fn key_revoked<'a>(&self, _engine: &'a Engine, _key: &'a AccessKey) -> BoxFuture<'a, Result<(), Fault>> {
         Box::pin(std::future::ready(Ok(())))
     }
+}
+
+/// Money of a task, for operators. Amounts are decimal texts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct MoneyOfTask {
+    /// The id of the task.
+    pub task: String,
+    pub agent: String,
+    /// What is paid for, such as `purchase` or `turns`.
+    pub what: String,
+    /// How far the payment is, in the product's words.
+    pub state: String,
+    pub currency: String,
+    /// Paid for good.
+    pub charged: String,
+    /// Set aside.
+    pub held: String,
+    pub payer: Option<String>,
+    pub payee: Option<String>,
+    /// The ids of entries in the ledger, as far as they are known.
+    pub entries: Vec<String>,
+    pub at: String,
 }
 
 /// The products of a binary.

@@ -232,7 +232,7 @@ async fn journal(market: &Market, limit: u32) -> Result<Value, ServiceError> {
     Ok(json!({ "entries": entries.collect::<Vec<_>>() }))
 }
 
-fn verified(report: &MarketReport) -> Value {
+pub(crate) fn verified(report: &MarketReport) -> Value {
     let differences: Vec<String> = report.words().take(MAX_DIFFERENCES).collect();
     json!({
         "clean": report.is_clean(),
@@ -271,7 +271,7 @@ fn ut(name: &str, text: &str) -> Result<Ut, Fault> {
     Ut::parse(text).map_err(|error| Fault::new(Kind::InvalidParams, format!("{name}: {text:?} {error}")))
 }
 
-fn fault_of(refused: ServiceError) -> Fault {
+pub(crate) fn fault_of(refused: ServiceError) -> Fault {
     match refused {
         ServiceError::Fault(fault) => fault,
         refused @ (ServiceError::Rule(_)

@@ -10,6 +10,7 @@
 //! * `routes`: the addresses of the product, and the requests that it owns at addresses shared with agents
 //! * `settings`: settings of the endpoints
 //! * [`admin`]: operators' commands (`rialto market`)
+//! * `api`: operations of the admin API
 //!
 //! The rules are a crate of their own, [`market_rules`], which is pure: it computes what a step changes. Amounts, entries
 //! and holds are those of the crate [`ledger`].
@@ -39,6 +40,7 @@
 //! `rialto market verify` recomputes every balance and hold from the journal (`service::wallet::verify`).
 
 pub mod admin;
+mod api;
 pub mod config;
 pub mod demo;
 mod prepare;
@@ -55,11 +57,14 @@ pub use settings::MarketSettings;
 use std::sync::Arc;
 
 use market_rules::TransactionId;
-use model::TaskId;
 use model::ports::billing::Settlement;
+use model::{Fault, Task, TaskId};
 
+use futures_util::future::BoxFuture;
+use gateway::GatewayVersion;
 use gateway::admin::AdminCommand;
-use gateway::product::{Prepared, ProductKind, Setup};
+use gateway::admin_api::ApiRoute;
+use gateway::product::{MoneyOfTask, Prepared, ProductKind, Setup};
 use http::HeaderName;
 
 /// The header that names the user a key acts for.
@@ -83,6 +88,22 @@ impl ProductKind for MarketProduct {
 
     fn admin(&self) -> &'static [AdminCommand] {
         &admin::COMMANDS
+    }
+
+    fn api(&self) -> &'static [ApiRoute] {
+        &api::ROUTES
+    }
+
+    fn pages(&self, server: &GatewayVersion) -> &'static [&'static str] {
+        if MarketService::settings(server).is_some() { &api::PAGES } else { &[] }
+    }
+
+    fn money<'a>(
+        &'a self,
+        server: &'a GatewayVersion,
+        task: &'a Task,
+    ) -> BoxFuture<'a, Result<Vec<MoneyOfTask>, Fault>> {
+        Box::pin(api::money(server, task))
     }
 
     fn settlement(&self) -> Option<Arc<dyn Settlement>> {

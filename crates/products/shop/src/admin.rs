@@ -284,7 +284,7 @@ fn with(shown: &Value, change: &str) -> Value {
 }
 
 /// A fault with a message for operators; all errors of a catalogue, one per line.
-fn operator_fault(refused: ServiceError) -> Fault {
+pub(crate) fn operator_fault(refused: ServiceError) -> Fault {
     match refused {
         ServiceError::Fault(fault) => fault,
         ServiceError::Catalogue(all) => {

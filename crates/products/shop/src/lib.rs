@@ -6,6 +6,7 @@
 //!
 //! * [`routes`](ShopService): the paths of the product, and the endpoint that answers each
 //! * [`aly`]: the store agent's wire and endpoint, `/api/a2a`
+//! * `api`: operations of the admin API
 //! * [`oauth`]: API keys and access tokens of workspaces, `/oauth`
 //! * `storefront`: the REST API, `/api/storefront/v1`, `/api/ucp/v1` and `/api/x402`, and the checkout page, `/checkout`
 //! * [`admission`]: the port that determines the permissions a message to the store agent needs
@@ -47,6 +48,7 @@
 pub mod admin;
 pub mod admission;
 pub mod aly;
+mod api;
 pub mod config;
 pub mod demo;
 pub mod oauth;
@@ -69,7 +71,9 @@ use model::{AccessKey, Fault, TaskId};
 
 use crate::oauth::{KeyKind, Oauth, RevokedKey};
 use dialects::JsonWire;
+use gateway::GatewayVersion;
 use gateway::admin::AdminCommand;
+use gateway::admin_api::ApiRoute;
 use gateway::product::{Prepared, ProductKind, Setup};
 
 static WIRES: [&dyn JsonWire; 1] = [&aly::WIRE];
@@ -100,6 +104,14 @@ impl ProductKind for ShopProduct {
 
     fn admin(&self) -> &'static [AdminCommand] {
         &admin::COMMANDS
+    }
+
+    fn api(&self) -> &'static [ApiRoute] {
+        &api::ROUTES
+    }
+
+    fn pages(&self, server: &GatewayVersion) -> &'static [&'static str] {
+        if api::has_shops(server) { &api::PAGES } else { &[] }
     }
 
     fn key_revoked<'a>(&self, engine: &'a Engine, key: &'a AccessKey) -> BoxFuture<'a, Result<(), Fault>> {

@@ -10,6 +10,7 @@
 //! | [`orloj`] | Orloj's wire form (`decode`, `encode`, `errors`, `card`) and its JSON-RPC endpoint |
 //! | [`resources`] | systems and agents as documents that callers read, watch and change over REST |
 //! | [`admin`] | the admin commands `graph` and `apply` |
+//! | `api` | operations of the admin API |
 //! | `routes` | the product's addresses, and its implementation of the gateway's product port |
 //! | `settings` | the settings of the endpoints |
 //!
@@ -39,6 +40,7 @@
 
 pub mod admin;
 pub mod agent;
+mod api;
 mod changes;
 pub mod config;
 pub mod demo;
@@ -53,7 +55,9 @@ pub use routes::{SystemsAddress, SystemsService};
 pub use settings::{ExposedSystem, SystemsSettings};
 pub use systems_graph::{System, Systems};
 
+use gateway::GatewayVersion;
 use gateway::admin::AdminCommand;
+use gateway::admin_api::ApiRoute;
 use gateway::product::{Prepared, ProductKind, Setup};
 
 pub struct SystemsProduct;
@@ -69,5 +73,13 @@ impl ProductKind for SystemsProduct {
 
     fn admin(&self) -> &'static [AdminCommand] {
         &admin::COMMANDS
+    }
+
+    fn api(&self) -> &'static [ApiRoute] {
+        &api::ROUTES
+    }
+
+    fn pages(&self, server: &GatewayVersion) -> &'static [&'static str] {
+        if api::has_systems(server) { &api::PAGES } else { &[] }
     }
 }

@@ -306,7 +306,7 @@ impl RouteRow for MarketRoute {
     }
 }
 
-static TABLE: LazyLock<RouteTable<MarketRoute>> = LazyLock::new(|| RouteTable::new(&ROUTES));
+static TABLE: LazyLock<RouteTable<MarketRoute>> = LazyLock::new(|| RouteTable::new(ROUTES.iter()));
 
 /// The route of a request, and the parameters of its path.
 pub(super) fn find<'a>(verb: &Method, path: &'a str) -> Result<(&'static MarketRoute, Vec<Cow<'a, str>>), Error> {

@@ -18,6 +18,7 @@
 //! * `sellers`: work by machines (agents, callbacks, workers), and deadlines
 //! * `strays`: recovery of purchases without a timer
 //! * `billing`: agents with a price, and budgets
+//! * `books`: pages of the journal, of accounts and of purchases, for operators
 //! * `commit`, `records`: a step as a commit, and the stored records
 //! * `idempotency`, `expiry`: repeated requests, and the removal of expired records
 //!
@@ -48,6 +49,7 @@
 
 mod accounts;
 mod billing;
+mod books;
 mod bounded;
 mod commit;
 mod demands;
@@ -82,6 +84,7 @@ pub use accounts::{
     Credentials, Device, DeviceApproval, DeviceState, Issued, LoginTokens, NewApiKey, NewUser, Secrets, User,
 };
 pub use billing::{BilledAgent, BillingTerms, Budgets, EXTENSION as PRICE_EXTENSION, MarketSettlement};
+pub(crate) use books::BalancedEntry;
 pub use demands::{Matched, Nearest};
 pub use error::{Error, MarketEntity, NotKnown};
 pub use externals::{External, NewExternal, Webhook, WebhookEdit};

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::service::records::{self, Booked, joined};
 use crate::service::{Error, Market, MarketCaller, MarketEntity, Paged, Paging};
 
+pub(crate) use verify::account_of;
 pub use verify::{MarketReport, Mismatch};
 
 /// Number of lines in one read.

@@ -7,6 +7,7 @@
 //! * `catalogue`: sites, products, imports, available stock
 //! * `search`: search of products
 //! * `carts`, `checkouts`, `orders`: from a cart to a sale
+//! * `books`: lists for operators
 //! * `payments`: the port for payments
 //! * `skills`, `agent`: the store agent
 //! * `admission`: the permissions that a message to the store agent needs, before a task exists
@@ -26,6 +27,7 @@
 
 mod admission;
 mod agent;
+mod books;
 mod carts;
 mod catalogue;
 mod checkouts;
@@ -50,6 +52,7 @@ use parking_lot::Mutex;
 use shop_rules::{ShopRules, Slug, WorkspaceId};
 
 pub use agent::{NAME as AGENT, ShopHandle, StoreAgent};
+pub(crate) use books::{ListPlace, OrderFilter, Stock};
 pub use carts::{CartChange, OpenCart};
 pub use catalogue::{Goods, Imported};
 pub use checkouts::OpenCheckout;

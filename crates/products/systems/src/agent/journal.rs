@@ -55,7 +55,7 @@ impl RunEntry {
         Some(VisitId { node: self.node.as_deref()?.into(), n: self.visit? })
     }
 
-    pub(super) fn of(message: &Message) -> Option<RunEntry> {
+    pub(crate) fn of(message: &Message) -> Option<RunEntry> {
         let metadata = message.metadata.as_ref().filter(|json| json.text().contains(KEY))?;
         RunEntry::deserialize(metadata.to_value().get(KEY)?).ok()
     }

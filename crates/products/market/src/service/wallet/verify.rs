@@ -250,7 +250,7 @@ fn ut(hundredths: i128) -> Ut {
 }
 
 /// The account of a key, if it is one of the market's.
-pub(super) fn account_of(key: &str) -> Option<AccountId> {
+pub(crate) fn account_of(key: &str) -> Option<AccountId> {
     let mut parts = key.split('\u{1f}');
     let (purse, tenant, user) = (parts.next()?, Arc::<str>::from(parts.next()?), parts.next());
     let purse = match (purse, user) {
