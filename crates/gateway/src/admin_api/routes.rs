@@ -17,7 +17,7 @@ use super::problem::ApiProblem;
 use super::{ApiContext, agents, deliveries, events, keys, money, openapi, policy, session, tasks, upkeep};
 use crate::product::ProductKinds;
 
-/// What a handler returns.
+/// The answer of a handler.
 pub type ApiFuture<'a> = BoxFuture<'a, Result<Response, ApiProblem>>;
 pub type ApiHandler = for<'a> fn(&'a ApiContext<'a>) -> ApiFuture<'a>;
 
