@@ -1,4 +1,4 @@
-//! What products bring to the API: systems and their runs, the market's ledger, shops, and the money of a task.
+//! Operations of products: systems and their runs, the market's ledger, shops, and the money of a task.
 
 use e2e::Server;
 use e2e::http::Request;

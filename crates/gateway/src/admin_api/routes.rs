@@ -20,7 +20,7 @@ use super::{
 };
 use crate::product::ProductKinds;
 
-/// What a handler returns.
+/// The answer of a handler.
 pub type ApiFuture<'a> = BoxFuture<'a, Result<Response, ApiProblem>>;
 pub type ApiHandler = for<'a> fn(&'a ApiContext<'a>) -> ApiFuture<'a>;
 

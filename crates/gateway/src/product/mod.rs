@@ -52,7 +52,7 @@ pub trait ProductKind: Sync {
         &[]
     }
 
-    /// What a task cost, or what is set aside for it, as far as the product has it.
+    /// The money that a task cost or that is set aside for it, as far as the product has it.
     fn money<'a>(
         &'a self,
         _server: &'a GatewayVersion,
@@ -98,7 +98,7 @@ pub struct MoneyOfTask {
     /// The id of the task.
     pub task: String,
     pub agent: String,
-    /// What is paid for, such as `purchase` or `turns`.
+    /// The thing that is paid for, such as `purchase` or `turns`.
     pub what: String,
     /// How far the payment is, in the product's words.
     pub state: String,

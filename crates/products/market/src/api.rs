@@ -152,7 +152,7 @@ struct EscrowState {
     purchases: u64,
     /// The sum of their prices.
     price: String,
-    /// What is set aside for them.
+    /// The money that is set aside for them.
     held: String,
 }
 
@@ -164,7 +164,7 @@ struct ShownEscrow {
     states: Vec<EscrowState>,
     /// The number of turns of agents with a price that run.
     turns: u64,
-    /// What is set aside for them.
+    /// The money that is set aside for them.
     turns_held: String,
     /// False where only the newest 10,000 purchases were counted.
     exact: bool,

@@ -168,7 +168,7 @@ struct ShownVisit {
     ms: Option<u64>,
     #[serde(default)]
     reason: Option<String>,
-    /// What its agent reported of the use of a model, such as tokens.
+    /// The use of a model that its agent reported, such as tokens.
     #[serde(default)]
     usage: Option<Map<String, Value>>,
 }
@@ -373,7 +373,7 @@ async fn show_run(context: &ApiContext<'_>) -> Result<Response, ApiProblem> {
     ok(&SystemRunDetail { system: name.to_string(), run: ShownRun::of(&task), graph })
 }
 
-/// What the agent of a task reported of the use of a model.
+/// The use of a model that the agent of a task reported.
 fn usage_of(task: &Task) -> Option<Map<String, Value>> {
     let metadata = task.metadata.as_ref().filter(|json| json.text().contains("usage"))?.to_value();
     metadata["usage"].as_object().filter(|usage| !usage.is_empty()).cloned()

@@ -43,13 +43,13 @@ pub(crate) struct BalancedEntry {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Escrow {
     pub(crate) purchases: u64,
-    /// What is set aside for them.
+    /// The money that is set aside for them.
     pub(crate) held: Ut,
     /// Their prices.
     pub(crate) price: Ut,
 }
 
-/// What is set aside for purchases and for turns.
+/// The money that is set aside for purchases and for turns.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SetAside {
     pub(crate) by_status: BTreeMap<&'static str, Escrow>,
@@ -258,7 +258,7 @@ impl Market {
         Ok(BookPage { rows, next })
     }
 
-    /// What is set aside, by the status of purchases.
+    /// The money that is set aside, by the status of purchases.
     pub(crate) async fn set_aside(&self) -> Result<SetAside, Error> {
         let tenant = self.config().tenant.clone();
         let (mut aside, mut seen) = (SetAside::default(), 0_u32);

@@ -19,7 +19,7 @@ pub(crate) type ListPlace = (i64, Arc<str>);
 
 /// A page of a list, and where the next begins.
 #[derive(Clone, Debug)]
-pub(crate) struct ListPage<T> {
+pub(crate) struct ShopRows<T> {
     pub(crate) rows: Vec<T>,
     pub(crate) next: Option<ListPlace>,
 }
@@ -47,14 +47,14 @@ impl Shop {
         filter: OrderFilter<'_>,
         after: Option<ListPlace>,
         limit: usize,
-    ) -> Result<ListPage<Order>, Error> {
+    ) -> Result<ShopRows<Order>, Error> {
         let list: Arc<str> = filter.site.map_or_else(|| ALL.into(), records::of_site);
         let (mut rows, mut after) = (Vec::new(), after);
         for _ in 0..LOOKS {
             let page = records::ORDERS.records(self.store(), list.clone(), after.clone(), ROWS).await?;
             for (record, rank) in &page.records {
                 if rows.len() == limit {
-                    return Ok(ListPage { rows, next: after });
+                    return Ok(ShopRows { rows, next: after });
                 }
                 after = Some((*rank, record.key.clone()));
                 let order: Order = decode(&record.body)?;
@@ -65,10 +65,10 @@ impl Shop {
                 }
             }
             if !page.more {
-                return Ok(ListPage { rows, next: None });
+                return Ok(ShopRows { rows, next: None });
             }
         }
-        Ok(ListPage { rows, next: after })
+        Ok(ShopRows { rows, next: after })
     }
 
     pub(crate) async fn order_by_id(&self, id: &OrderId) -> Result<Option<Order>, Error> {
@@ -81,11 +81,11 @@ impl Shop {
         site: &Slug,
         after: Option<ListPlace>,
         limit: u32,
-    ) -> Result<ListPage<Cart>, Error> {
+    ) -> Result<ShopRows<Cart>, Error> {
         let page = records::CARTS.records(self.store(), records::of_site(site), after, limit).await?;
         let next = page.records.last().filter(|_| page.more).map(|(record, rank)| (*rank, record.key.clone()));
         let rows = page.records.iter().map(|(record, _)| decode(&record.body)).collect::<Result<_, _>>()?;
-        Ok(ListPage { rows, next })
+        Ok(ShopRows { rows, next })
     }
 
     /// Number of open carts of a site.
@@ -99,7 +99,7 @@ impl Shop {
         site: &Slug,
         after: Option<ListPlace>,
         limit: u32,
-    ) -> Result<ListPage<(Product, Vec<Option<Stock>>)>, Error> {
+    ) -> Result<ShopRows<(Product, Vec<Option<Stock>>)>, Error> {
         let page = records::PRODUCTS.records(self.store(), records::of_site(site), after, limit).await?;
         let next = page.records.last().filter(|_| page.more).map(|(record, rank)| (*rank, record.key.clone()));
         let mut rows = Vec::new();
@@ -119,6 +119,6 @@ impl Shop {
             let stock = stock.collect();
             rows.push((product, stock));
         }
-        Ok(ListPage { rows, next })
+        Ok(ShopRows { rows, next })
     }
 }
