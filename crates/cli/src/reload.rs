@@ -11,6 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::bail;
 use engine::Engine;
+use gateway::effective_config::EffectiveConfig;
 use gateway::log::Sink;
 use gateway::product::{ProductHost, ProductService, Progress, RosterChange, RosterChanges};
 use gateway::settings::Settings;
@@ -85,10 +86,17 @@ pub(crate) struct FixedSettings {
     post: Arc<HttpPost>,
     /// Deliveries carry tokens with the public address.
     names_itself: bool,
+    /// The config at the start.
+    effective: Arc<EffectiveConfig>,
 }
 
 impl FixedSettings {
-    pub(crate) fn of(plan: &Plan, address: SocketAddr, post: Arc<HttpPost>) -> FixedSettings {
+    pub(crate) fn of(
+        plan: &Plan,
+        address: SocketAddr,
+        post: Arc<HttpPost>,
+        effective: Arc<EffectiveConfig>,
+    ) -> FixedSettings {
         FixedSettings {
             written: FIXED.iter().map(|(_, read)| read(plan)).collect(),
             address,
@@ -97,6 +105,7 @@ impl FixedSettings {
             public_url: plan.config.public_url.clone(),
             post,
             names_itself: plan.config.push.jwt,
+            effective,
         }
     }
 
@@ -104,7 +113,8 @@ impl FixedSettings {
     fn hold(&self, plan: &mut Plan) -> anyhow::Result<Vec<&'static str>> {
         let now = FIXED.iter().zip(&self.written);
         let changed = now.filter(|((_, read), written)| read(plan) != **written).map(|((name, _), _)| *name);
-        let changed = changed.collect();
+        let changed: Vec<&'static str> = changed.collect();
+        plan.held = Some((changed.clone(), self.effective.clone()));
         plan.listen = self.address;
         plan.config.grpc.listen = self.second;
         plan.data.clone_from(&self.data);
@@ -240,6 +250,9 @@ impl Reloader {
         let mut plan = self.plan_of(config).map_err(|error| in_file(file, error))?;
         let mut needs_restart = self.fixed.hold(&mut plan)?;
         needs_restart.extend(plan.products.iter().flat_map(|product| product.needs_restart()));
+        if let Some((names, _)) = &mut plan.held {
+            names.clone_from(&needs_restart);
+        }
         let (built, changes) = plan.build(Some(self.engine().store()), &self.built).await?;
         let server = self.put_in_force(&plan, built).await?;
         self.config = plan.config.clone();

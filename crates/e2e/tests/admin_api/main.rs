@@ -4,6 +4,7 @@
 //! * `tenants`: a caller of one tenant meets nothing of another
 //! * `tasks`: lists, logs, streams, and tasks as each version answers them
 //! * `changes`: keys, deliveries, the policy, the config
+//! * `operations`: numbers of the last hour, limits, agents and the config in force
 //! * `problems`: requests that are refused
 //! * `open`: servers without credentials, and without the API
 
@@ -11,6 +12,7 @@
 
 mod changes;
 mod open;
+mod operations;
 mod problems;
 mod roles;
 mod tasks;
@@ -93,7 +95,12 @@ impl<'s> Api<'s> {
 
     /// The log of a task as a stream, or the answer that came instead.
     pub(crate) fn stream(&self, task: &str, headers: &[(&str, &str)]) -> Result<Events, Response> {
-        let mut request = self.request("GET", &format!("/tasks/{task}/events")).header("accept", "text/event-stream");
+        self.follow(&format!("/tasks/{task}/events"), headers)
+    }
+
+    /// A stream of an address, or the answer that came instead.
+    pub(crate) fn follow(&self, path: &str, headers: &[(&str, &str)]) -> Result<Events, Response> {
+        let mut request = self.request("GET", path).header("accept", "text/event-stream");
         for (name, value) in headers {
             request = request.header(name, value);
         }

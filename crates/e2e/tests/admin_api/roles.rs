@@ -34,10 +34,13 @@ enum About {
 /// Method, path, object, the least of the roles `viewer`, `operator`, `admin`, the body and the status of success.
 type Row = (&'static str, &'static str, About, usize, Option<&'static str>, u16);
 
-const ROWS: [Row; 21] = [
+const ROWS: [Row; 28] = [
     ("GET", "/openapi.json", About::Own, 0, None, 200),
     ("GET", "/session", About::Own, 0, None, 200),
     ("GET", "/overview", About::Own, 0, None, 200),
+    ("GET", "/events", About::Own, 0, None, 200),
+    ("GET", "/overview/history", About::Server, 0, None, 200),
+    ("GET", "/limits", About::Server, 0, None, 200),
     ("GET", "/tasks", About::Own, 0, None, 200),
     ("GET", "/tasks/{id}", About::Task, 0, None, 200),
     ("DELETE", "/tasks/{id}", About::Task, 1, None, 200),
@@ -47,6 +50,9 @@ const ROWS: [Row; 21] = [
     ("POST", "/tasks/{id}/deliveries:redeliver", About::Task, 1, Some("{}"), 200),
     ("GET", "/agents", About::Own, 0, None, 200),
     ("GET", "/agents/{name}", About::Own, 0, None, 200),
+    ("GET", "/agents/{name}/cards", About::Own, 0, None, 200),
+    ("GET", "/agents/{name}/drift", About::Own, 1, None, 200),
+    ("POST", "/agents/{name}:test", About::Own, 1, None, 200),
     ("GET", "/deliveries", About::Own, 0, None, 200),
     ("GET", "/keys", About::Own, 2, None, 200),
     ("POST", "/keys", About::Own, 2, Some(r#"{"name":"made","scopes":["viewer"]}"#), 201),
@@ -62,6 +68,7 @@ const ROWS: [Row; 21] = [
     ("GET", "/health", About::Own, 0, None, 200),
     ("GET", "/replicas", About::Own, 0, None, 200),
     ("GET", "/audit", About::Own, 2, None, 200),
+    ("GET", "/config", About::Server, 2, None, 200),
     ("POST", "/config:reload", About::Server, 2, None, 200),
 ];
 

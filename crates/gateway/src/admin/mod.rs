@@ -185,7 +185,7 @@ impl AdminContext<'_> {
 
     /// Logs a change that a caller of the admin API has made. Changes through the socket are not logged, but for those of
     /// keys.
-    fn changed(&self, what: &'static str, change: &str, mut line: Value) {
+    pub(crate) fn changed(&self, what: &'static str, change: &str, mut line: Value) {
         if let Some(requester) = self.requester {
             line["change"] = json!(change);
             requester.sign(&mut line);

@@ -65,11 +65,15 @@ pub(super) struct ApiEvents {
 pub(super) async fn show(context: &ApiContext<'_>) -> Result<Response, ApiProblem> {
     let id = context.task().await?;
     let after = Seq(u64::from(context.number("after", 0)));
-    let is_stream =
-        context.http.head.headers.get_all(ACCEPT).iter().any(|accept| {
-            accept.to_str().is_ok_and(|accept| accept.to_ascii_lowercase().contains("text/event-stream"))
-        });
-    if is_stream { stream(context, id, after).await } else { page(context, id, after).await }
+    if asks_for_stream(context.http.head) { stream(context, id, after).await } else { page(context, id, after).await }
+}
+
+/// Whether a request asks for server-sent events.
+pub(super) fn asks_for_stream(head: &http::request::Parts) -> bool {
+    head.headers
+        .get_all(ACCEPT)
+        .iter()
+        .any(|accept| accept.to_str().is_ok_and(|accept| accept.to_ascii_lowercase().contains("text/event-stream")))
 }
 
 async fn page(context: &ApiContext<'_>, id: TaskId, after: Seq) -> Result<Response, ApiProblem> {

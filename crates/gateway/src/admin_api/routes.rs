@@ -14,7 +14,11 @@ use web::routes::{HeadRule, NoRoute, RouteRow, RouteTable};
 
 use super::access::ApiRole;
 use super::problem::ApiProblem;
-use super::{ApiContext, agents, deliveries, events, keys, openapi, policy, session, tasks, upkeep};
+use super::{
+    ApiContext, agent_checks, agents, changes, config, deliveries, events, history, keys, limits, openapi, policy,
+    session, tasks, upkeep,
+};
+use crate::effective_config::EffectiveConfig;
 
 pub(super) type ApiFuture<'a> = BoxFuture<'a, Result<Response, ApiProblem>>;
 type ApiHandler = for<'a> fn(&'a ApiContext<'a>) -> ApiFuture<'a>;
@@ -106,6 +110,10 @@ impl ApiRoute {
         ApiRoute { role: ApiRole::Admin, ..self }
     }
 
+    const fn by_operator(self) -> ApiRoute {
+        ApiRoute { role: ApiRole::Operator, ..self }
+    }
+
     const fn open(self) -> ApiRoute {
         ApiRoute { is_open: true, ..self }
     }
@@ -187,6 +195,11 @@ const EVENTS: &[QueryParam] = &[
     ),
     limit(),
 ];
+const CHANGES: &[QueryParam] = &[
+    param("tenant", "Only tasks of this tenant.", ParamKind::Text { most: 128 }),
+    param("agent", "Only tasks of this agent.", ParamKind::Text { most: 128 }),
+    param("after", "The `next` of the answer or event before.", ParamKind::Text { most: 64 }),
+];
 const WIRE: &[QueryParam] = &[param("as", "The version of A2A; 1.0 without it.", ParamKind::OneOf(tasks::versions))];
 const DELIVERIES: &[QueryParam] = &[
     param("state", "Only deliveries in this state.", ParamKind::OneOf(deliveries::states)),
@@ -223,6 +236,21 @@ pub(super) static ROUTES: &[ApiRoute] = &[
     ApiRoute::get("/overview", "The state of the server in numbers", json::<upkeep::ApiOverview>(), |context| {
         Box::pin(upkeep::overview(context))
     }),
+    ApiRoute::get(
+        "/events",
+        "Which tasks have changed after a cursor, or with `Accept: text/event-stream` as they change",
+        Gives::Events { page: schema_of::<changes::ApiChanges>, event: schema_of::<changes::ApiChanges> },
+        |context| Box::pin(changes::show(context)),
+    )
+    .query(CHANGES),
+    ApiRoute::get("/overview/history", "Numbers of the last hour", json::<history::ApiHistory>(), |context| {
+        Box::pin(history::show(context))
+    })
+    .about_server(),
+    ApiRoute::get("/limits", "Limits, and what is used of them", json::<limits::ApiUsedLimits>(), |context| {
+        Box::pin(limits::show(context))
+    })
+    .about_server(),
     ApiRoute::get("/tasks", "Tasks, newest first", json::<tasks::ApiTasks>(), |context| Box::pin(tasks::list(context)))
         .query(TASKS),
     ApiRoute::get("/tasks/{id}", "A task with its content and webhooks", json::<tasks::ApiTaskDetail>(), |context| {
@@ -260,6 +288,25 @@ pub(super) static ROUTES: &[ApiRoute] = &[
     ApiRoute::get("/agents/{name}", "An agent, its access and limits", json::<agents::ApiAgentDetail>(), |context| {
         Box::pin(agents::show(context))
     }),
+    ApiRoute::get(
+        "/agents/{name}/cards",
+        "The agent's card for readers of each version, with what they may trip over",
+        json::<agent_checks::ApiCards>(),
+        |context| Box::pin(agent_checks::cards(context)),
+    ),
+    ApiRoute::get(
+        "/agents/{name}/drift",
+        "Reads the card of an agent elsewhere again, and compares it with the one that was taken up",
+        json::<agent_checks::ApiDrift>(),
+        |context| Box::pin(agent_checks::drift(context)),
+    )
+    .by_operator(),
+    ApiRoute::post(
+        "/agents/{name}:test",
+        "Sends the agent a harmless message, and answers how it took it",
+        json::<agent_checks::ApiAgentTest>(),
+        |context| Box::pin(agent_checks::test(context)),
+    ),
     ApiRoute::get(
         "/deliveries",
         "Webhooks and their progress, those that were given up first",
@@ -301,6 +348,14 @@ pub(super) static ROUTES: &[ApiRoute] = &[
     })
     .by_admin()
     .query(AUDIT),
+    ApiRoute::get(
+        "/config",
+        "The config in force, every value with its source",
+        json::<EffectiveConfig>(),
+        |context| Box::pin(config::show(context)),
+    )
+    .by_admin()
+    .about_server(),
     ApiRoute::post("/config:reload", "Reads the config again", json::<upkeep::ApiReload>(), |context| {
         Box::pin(upkeep::reload(context))
     })

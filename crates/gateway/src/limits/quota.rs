@@ -100,6 +100,24 @@ impl Quota {
         Ok(())
     }
 
+    pub(crate) fn most(&self) -> u64 {
+        self.most
+    }
+
+    /// The callers with the most calls today.
+    pub(crate) fn highest(&self, limit: usize, now_s: i64) -> Vec<(Arc<str>, Arc<str>, u64)> {
+        let today = self.today.lock();
+        if now_s.div_euclid(DAY) > today.day {
+            return Vec::new();
+        }
+        let all = today.counts.iter().map(|(who, count)| (who.tenant.clone(), who.name.clone(), *count));
+        let mut all: Vec<_> = all.collect();
+        drop(today);
+        all.sort_by(|a, b| b.2.cmp(&a.2).then_with(|| (&a.0, &a.1).cmp(&(&b.0, &b.1))));
+        all.truncate(limit);
+        all
+    }
+
     /// Writes the counts to the file, if they changed.
     pub(crate) fn write(&self) {
         let Some(file) = &self.file else { return };
