@@ -5,10 +5,16 @@ export const API = '/api/admin/v1';
 /** Ids of operations, as the OpenAPI document has them. */
 export type Operation =
   | 'get_overview'
+  | 'get_events'
+  | 'get_overview_history'
+  | 'get_limits'
   | 'get_tasks'
   | 'post_tasks__id__cancel'
   | 'delete_tasks__id'
   | 'get_agents'
+  | 'get_agents__name__cards'
+  | 'get_agents__name__drift'
+  | 'post_agents__name__test'
   | 'get_deliveries'
   | 'post_tasks__id__deliveries_redeliver'
   | 'get_keys'
@@ -16,6 +22,9 @@ export type Operation =
   | 'delete_keys__id'
   | 'post_policy_check'
   | 'get_health'
+  | 'get_replicas'
+  | 'get_config'
+  | 'post_config_reload'
   | 'get_audit';
 
 export interface Session {

@@ -48,7 +48,10 @@ export const VIEWS: View[] = [
     one: once(() => import('./views/Agent.svelte')),
   },
   { title: 'Deliveries', path: 'deliveries', needs: 'get_deliveries', page: once(() => import('./views/Deliveries.svelte')) },
+  { title: 'Store', path: 'store', needs: 'get_replicas', page: once(() => import('./views/Store.svelte')) },
+  { title: 'Limits', path: 'limits', needs: 'get_limits', page: once(() => import('./views/Limits.svelte')) },
   { title: 'Keys', path: 'keys', needs: 'get_keys', page: once(() => import('./views/Keys.svelte')) },
   { title: 'Policy', path: 'policy', needs: 'post_policy_check', page: once(() => import('./views/Policy.svelte')) },
+  { title: 'Config', path: 'config', needs: 'get_config', page: once(() => import('./views/Config.svelte')) },
   { title: 'Audit', path: 'audit', needs: 'get_audit', page: once(() => import('./views/Audit.svelte')) },
 ];
