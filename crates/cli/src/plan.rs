@@ -42,7 +42,7 @@ pub(crate) struct GivenFlag {
     /// The key of the config that it overrides.
     pub(crate) path: String,
     pub(crate) name: &'static str,
-    /// What it says, where the plan has no value for the key.
+    /// Its text, where the plan has no value for the key.
     pub(crate) text: String,
 }
 

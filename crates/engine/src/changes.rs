@@ -1,6 +1,6 @@
 //! Which tasks change, for operators who watch lists of tasks. Only the fact is passed on; a reader reads the task.
 //!
-//! * A commit of this process is noted after the store has it, so that a reader finds the change. While nobody watches, and
+//! * A commit of this process is noted after the store has it, so that a reader finds the change. While there is no reader, and
 //!   for a minute after the last one left, which is time to come back, a commit costs one look at a counter.
 //! * Changes are numbered within this process. A reader goes on after a number, and learns if it has missed any: those of
 //!   another process life, or more than are kept. Then it reads everything it shows again.
@@ -32,7 +32,7 @@ pub struct ChangedTask {
     pub about: Option<(Arc<str>, Arc<str>)>,
 }
 
-/// What has changed since a reader looked before.
+/// The changes since a reader looked before.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChangedTasks {
     /// In order; a task may be there several times.

@@ -22,7 +22,7 @@ const HOUR_MS: u64 = 3_600_000;
 /// The most values.
 const MOST: usize = 20_000;
 
-/// What the values are read from.
+/// The sources of the values.
 struct Facts<'a> {
     plan: &'a Plan,
     settings: &'a Settings,
@@ -141,7 +141,7 @@ fn is_known(path: &str, node: &Node) -> bool {
     KEYS.iter().any(|(key, _)| is_item(key) || is_short(key))
 }
 
-/// What a flag says, without anything that may be a secret.
+/// The text of a flag, without anything that may be a secret.
 fn flag_value(text: &str) -> Value {
     match text.strip_prefix("command:") {
         Some(words) => json!(format!("command:{}", program("command", words))),

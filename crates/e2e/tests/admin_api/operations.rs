@@ -304,7 +304,7 @@ fn changes_of_tasks_are_told_and_go_on_after_an_event() {
     let told = next(&mut changes);
     assert_eq!(told["tasks"][0], json!({ "id": task, "tenant": "north", "agent": "scripted" }), "{told}");
     assert_eq!(told["missed"], false, "{told}");
-    // What the event tells of can be read at once.
+    // The change can be read at once.
     assert_eq!(all.get(&format!("/tasks/{task}"))["summary"]["id"], json!(task));
     drop(changes);
     let other = south.send(message("meanwhile"))["id"].as_str().unwrap().to_owned();
