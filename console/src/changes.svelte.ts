@@ -5,7 +5,7 @@ import { address } from './session.svelte';
 const AGAIN_MS = 5_000;
 /** Between two readings of a view; slow readings are repeated less often, so that the page costs the server little. */
 const PAUSE_MS = 200;
-const PAUSE_SHARE = 20;
+const PAUSE_SHARE = 40;
 
 let isLive = $state(false);
 let source: EventSource | null = null;

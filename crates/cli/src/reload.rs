@@ -412,7 +412,7 @@ mod tests {
     fn what_needs_a_restart_is_named_and_stays() {
         let address: SocketAddr = "127.0.0.1:4711".parse().unwrap();
         let first = plan("listen: 127.0.0.1:0\ndata: here\nlimits: { body_bytes: 2000 }\n");
-        let fixed = FixedSettings::of(&first, address, Arc::default());
+        let fixed = FixedSettings::of(&first, address, Arc::default(), Arc::default());
         let mut same = plan("listen: 127.0.0.1:0\ndata: here\nlimits: { body_bytes: 2000, daily_calls: 3 }\n");
         assert!(fixed.hold(&mut same).unwrap().is_empty(), "limits of callers take effect");
         let mut other =
@@ -440,7 +440,7 @@ mod tests {
     #[test]
     fn a_door_that_is_open_to_other_machines_is_not_opened_by_a_file_that_says_loopback() {
         let first = plan("listen: 0.0.0.0:0\nauth: { required: true }\n");
-        let fixed = FixedSettings::of(&first, "0.0.0.0:4711".parse().unwrap(), Arc::default());
+        let fixed = FixedSettings::of(&first, "0.0.0.0:4711".parse().unwrap(), Arc::default(), Arc::default());
         // The actual listen address requires a key, although the file's would not.
         let mut silent = plan("listen: 127.0.0.1:0\n");
         assert!(!silent.needs_key());
@@ -451,7 +451,7 @@ mod tests {
         assert!(error.contains("no key is required"), "{error}");
         // The same for the second address.
         let first = plan("listen: 127.0.0.1:0\ngrpc: { listen: '0.0.0.0:0' }\n");
-        let fixed = FixedSettings::of(&first, "127.0.0.1:4711".parse().unwrap(), Arc::default());
+        let fixed = FixedSettings::of(&first, "127.0.0.1:4711".parse().unwrap(), Arc::default(), Arc::default());
         let mut silent = plan("listen: 127.0.0.1:0\n");
         assert_eq!(fixed.hold(&mut silent).unwrap(), ["grpc.listen"]);
         assert!(silent.needs_key() && silent.settings().unwrap().auth_required);
@@ -460,7 +460,7 @@ mod tests {
     #[test]
     fn the_address_in_tokens_of_deliveries_stays() {
         let first = plan("public_url: https://a\npush: { jwt: true }\n");
-        let fixed = FixedSettings::of(&first, "127.0.0.1:1".parse().unwrap(), Arc::default());
+        let fixed = FixedSettings::of(&first, "127.0.0.1:1".parse().unwrap(), Arc::default(), Arc::default());
         let mut other = plan("public_url: https://b\npush: { jwt: true }\n");
         assert_eq!(fixed.hold(&mut other).unwrap(), ["public_url"]);
         assert_eq!(other.config.public_url.as_deref(), Some("https://a"));

@@ -136,7 +136,7 @@ pub(super) async fn show(context: &ApiContext<'_>) -> Result<Response, ApiProble
         refused: refusals.number("daily_calls"),
         callers: callers
             .into_iter()
-            .map(|(tenant, name, calls)| ApiDailyCaller { tenant: tenant.to_string(), name: name.to_string(), calls })
+            .map(|one| ApiDailyCaller { tenant: one.tenant.to_string(), name: one.name.to_string(), calls: one.calls })
             .collect(),
     });
     ok(&shown)

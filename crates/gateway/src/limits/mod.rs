@@ -190,8 +190,8 @@ impl Throttle {
         in_force.map(|(name, (most, permits))| (name, *most, permits.taken())).collect()
     }
 
-    /// The calls that a caller may make in a day, and the callers with the most calls today: tenant, name, calls.
-    pub(crate) fn daily(&self, limit: usize) -> Option<(u64, Vec<(Arc<str>, Arc<str>, u64)>)> {
+    /// The calls that a caller may make in a day, and the callers with the most calls today.
+    pub(crate) fn daily(&self, limit: usize) -> Option<(u64, Vec<quota::DailyUse>)> {
         let quota = self.daily.as_ref()?;
         Some((quota.most(), quota.highest(limit, jiff::Timestamp::now().as_second())))
     }

@@ -39,6 +39,14 @@ impl QuotaKey {
     }
 }
 
+/// A caller and its calls of today. An address has an empty tenant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DailyUse {
+    pub(crate) tenant: Arc<str>,
+    pub(crate) name: Arc<str>,
+    pub(crate) calls: u64,
+}
+
 pub(crate) struct Quota {
     most: u64,
     file: Option<PathBuf>,
@@ -105,15 +113,19 @@ impl Quota {
     }
 
     /// The callers with the most calls today.
-    pub(crate) fn highest(&self, limit: usize, now_s: i64) -> Vec<(Arc<str>, Arc<str>, u64)> {
+    pub(crate) fn highest(&self, limit: usize, now_s: i64) -> Vec<DailyUse> {
         let today = self.today.lock();
         if now_s.div_euclid(DAY) > today.day {
             return Vec::new();
         }
-        let all = today.counts.iter().map(|(who, count)| (who.tenant.clone(), who.name.clone(), *count));
-        let mut all: Vec<_> = all.collect();
+        let one = |(who, calls): (&QuotaKey, &u64)| DailyUse {
+            tenant: who.tenant.clone(),
+            name: who.name.clone(),
+            calls: *calls,
+        };
+        let mut all: Vec<DailyUse> = today.counts.iter().map(one).collect();
         drop(today);
-        all.sort_by(|a, b| b.2.cmp(&a.2).then_with(|| (&a.0, &a.1).cmp(&(&b.0, &b.1))));
+        all.sort_by(|a, b| b.calls.cmp(&a.calls).then_with(|| (&a.tenant, &a.name).cmp(&(&b.tenant, &b.name))));
         all.truncate(limit);
         all
     }
