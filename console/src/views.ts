@@ -76,8 +76,11 @@ export const VIEWS: View[] = [
   },
   { title: 'Playground', path: 'playground', needs: 'get_agents', page: once(() => import('./views/Playground.svelte')) },
   { title: 'Deliveries', path: 'deliveries', needs: 'get_deliveries', page: once(() => import('./views/Deliveries.svelte')) },
+  { title: 'Store', path: 'store', needs: 'get_replicas', page: once(() => import('./views/Store.svelte')) },
+  { title: 'Limits', path: 'limits', needs: 'get_limits', page: once(() => import('./views/Limits.svelte')) },
   { title: 'Keys', path: 'keys', needs: 'get_keys', page: once(() => import('./views/Keys.svelte')) },
   { title: 'Policy', path: 'policy', needs: 'post_policy_check', page: once(() => import('./views/Policy.svelte')) },
+  { title: 'Config', path: 'config', needs: 'get_config', page: once(() => import('./views/Config.svelte')) },
   { title: 'Audit', path: 'audit', needs: 'get_audit', page: once(() => import('./views/Audit.svelte')) },
 ];
 

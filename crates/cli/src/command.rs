@@ -27,7 +27,7 @@ pub(crate) enum Command {
     Serve(Box<Serve>),
     /// Show the demo's ids and credentials, and the use of each
     Demo(Demo),
-    /// Check a config file, or print its JSON schema
+    /// Check a config file, show its values, or print its JSON schema
     #[command(subcommand)]
     Config(Config),
     /// Look at tasks, cancel or remove them
@@ -127,8 +127,18 @@ pub(crate) struct Serve {
 pub(crate) enum Config {
     /// Read the config as `serve` would and say what is wrong with it
     Check(DataArgs),
+    /// Print every value that `serve` would use and where it comes from; no secret is printed
+    Show(ConfigShow),
     /// Print the JSON schema of the config file
     Schema(DataArgs),
+}
+
+#[derive(Args)]
+pub(crate) struct ConfigShow {
+    #[command(flatten)]
+    pub(crate) whereabouts: DataArgs,
+    #[command(flatten)]
+    pub(crate) output: Output,
 }
 
 #[derive(Subcommand)]

@@ -1,10 +1,12 @@
 //! The config file: YAML, with every field and its unit documented. Unknown keys are refused with the nearest known
 //! name; secrets are written as `env:NAME` or `file:PATH`.
 //!
+//! * `effective`: every value in force with its source
 //! * `mistakes`: all mistakes of a file, each with its line and key
 //! * `shape`: compares a file with the config's schema
 //! * `tree`: the file's values with their lines
 
+mod effective;
 mod mistakes;
 mod shape;
 mod tree;
@@ -13,6 +15,7 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use agents::Agents;
 use gateway::product::Sections;
@@ -22,8 +25,10 @@ use serde_json::Value;
 
 pub(crate) use gateway::product::config::{nearest, secret, with_nearest};
 
+pub(crate) use self::effective::effective;
 use self::mistakes::Mistakes;
 pub(crate) use self::mistakes::{Collected, in_file};
+use self::tree::Node;
 use crate::command::{self, DataArgs};
 use crate::guard::{JwtIssuer, Mount, PolicyRule, Rates, Tls, VisibilityConfig};
 use crate::store::StoreLocation;
@@ -54,6 +59,10 @@ pub(crate) struct Config {
     #[serde(skip)]
     #[schemars(skip)]
     pub(crate) written: BTreeMap<String, Value>,
+    /// The file as it is written, with its lines; none without a file.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub(crate) tree: Option<Arc<Node>>,
     /// Graphs of agents that are agents themselves, by name. Default none.
     #[cfg(feature = "systems")]
     pub(crate) systems: systems::Systems,
@@ -338,6 +347,7 @@ impl Config {
             let written = serde_saphyr::from_str::<Written>(text);
             config.written = written.map_err(|error| Mistakes::of_text(text, &error))?.agents.unwrap_or_default();
         }
+        config.tree = Node::read(text).map(Arc::new);
         Ok(config)
     }
 }
@@ -419,6 +429,18 @@ pub(crate) fn run(command: &command::Config) -> anyhow::Result<()> {
                 whereabouts.config.as_ref().map_or("no config file: the defaults".into(), |c| c.display().to_string());
             let agents = plan.roster.names().map(|name| &**name).collect::<Vec<_>>().join(", ");
             writeln!(std::io::stdout(), "{what}: fine; it would listen on {} and serve {agents}", plan.listen)?;
+        }
+        command::Config::Show(shown) => {
+            let serve = command::Serve { whereabouts: shown.whereabouts.clone(), ..command::Serve::default() };
+            let config = crate::plan::Plan::checked(&serve)?.settings()?.effective;
+            let mut out = std::io::stdout();
+            if shown.output.output == command::OutputFormat::Json {
+                writeln!(out, "{}", serde_json::to_string_pretty(&*config)?)?;
+                return Ok(());
+            }
+            for value in &config.values {
+                writeln!(out, "{} = {}  ({})", value.path, value.value, value.origin())?;
+            }
         }
         command::Config::Schema(_) => {
             let schema = schemars::schema_for!(Config);

@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use gateway::Settings;
+use gateway::effective_config::EffectiveConfig;
 use gateway::product::{AgentFacts, KeyFacts, Prepared, ProductHost, ProductService, Setup};
 use gateway::settings::{CardForm, ConnectionTimeouts, KeySettings};
 use model::ports::agent::Agent;
 use model::ports::store::Store;
 
 use crate::command::{Auth, Serve};
-use crate::config::{Card, Collected, Config, DATA_HERE, Durability, in_file, secret};
+use crate::config::{Card, Collected, Config, DATA_HERE, Durability, effective, in_file, secret};
 use crate::guard;
 use crate::products::PRODUCTS;
 use crate::roster::{BuiltAgents, Changes, Roster};
@@ -30,6 +31,19 @@ pub(crate) struct Plan {
     pub(crate) products: Vec<Box<dyn Prepared>>,
     /// The config file, if any.
     pub(crate) file: Option<PathBuf>,
+    /// The flags that were given.
+    pub(crate) flags: Vec<GivenFlag>,
+    /// Keys whose values a reload does not change, and the config at the start, which has them.
+    pub(crate) held: Option<(Vec<&'static str>, Arc<EffectiveConfig>)>,
+}
+
+/// A flag of the command line.
+pub(crate) struct GivenFlag {
+    /// The key of the config that it overrides.
+    pub(crate) path: String,
+    pub(crate) name: &'static str,
+    /// Its text, where the plan has no value for the key.
+    pub(crate) text: String,
 }
 
 impl Plan {
@@ -110,7 +124,8 @@ impl Plan {
         let is_demo = roster.is_demo && file.is_none() && listen.ip().is_loopback();
         let mut products = prepare(&config, &roster, &data, is_demo, running, wrong);
         wrong.take(roster.add_products(&mut products, config.default.as_deref()))?;
-        let plan = Plan { listen, data, config, roster, products, file: file.map(Path::to_owned) };
+        let (file, flags) = (file.map(Path::to_owned), given(options));
+        let plan = Plan { listen, data, config, roster, products, file, flags, held: None };
         wrong.take(plan.refuse_open_door());
         wrong.take(plan.check_sections());
         Some(plan)
@@ -243,15 +258,22 @@ impl Plan {
             heartbeat_ms: config.timeouts.heartbeat_ms.unwrap_or(15_000),
             jwks: None,
             console: config.console.enabled.unwrap_or(self.exposed().is_none()),
+            effective: Arc::default(),
             left_alone: Vec::new(),
         };
         settings.check()?;
+        let settings = Settings { effective: Arc::new(effective(self, &settings)), ..settings };
         let mut wrong = Collected::default();
         for product in &self.products {
             wrong.take(product.check(&settings).map_err(anyhow::Error::from));
         }
         wrong.finish()?;
         Ok(settings)
+    }
+
+    /// The flag that overrides a key.
+    pub(crate) fn flag_of(&self, path: &str) -> Option<&'static str> {
+        self.flags.iter().find(|flag| flag.path == path).map(|flag| flag.name)
     }
 
     pub(crate) fn limits(&self) -> model::Limits {
@@ -299,6 +321,38 @@ impl Plan {
         self.config.workers.unwrap_or(cores / 2).max(1)
     }
 }
+
+/// The flags that a command line has, with the keys that they override.
+fn given(options: &Serve) -> Vec<GivenFlag> {
+    let flag =
+        |path: &str, name: &'static str, text: &str| GivenFlag { path: path.to_owned(), name, text: text.to_owned() };
+    let named = [
+        ("listen", "--listen", options.listen.is_some()),
+        ("data", "--data", options.whereabouts.data.is_some()),
+        ("store", "--store", options.whereabouts.store.is_some()),
+        ("default", "--default", options.default.is_some()),
+        ("card", "--card", options.card.is_some()),
+        ("auth.required", "--auth", options.auth.is_some()),
+        ("log.format", "--log", options.log.is_some()),
+        ("durability", "--durability", options.durability.is_some()),
+    ];
+    let mut given: Vec<GivenFlag> =
+        named.into_iter().filter(|(_, _, is_given)| *is_given).map(|(path, name, _)| flag(path, name, "")).collect();
+    let file = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
+    if let (Some(cert), Some(key)) = (file(&options.tls_cert), file(&options.tls_key)) {
+        given.extend([flag("tls.cert", "--tls-cert", &cert), flag("tls.key", "--tls-key", &key)]);
+    }
+    if let Some(lease) = options.lease {
+        given.push(flag("store.lease_ms", "--lease", &lease.as_millis().to_string()));
+    }
+    if let Some(mode) = options.scripted_mode {
+        given.push(flag("scripted.mode", "--scripted-mode", &format!("{mode:?}").to_lowercase()));
+    }
+    let agents = options.agents.iter().filter_map(|text| text.split_once('='));
+    given.extend(agents.map(|(name, what)| flag(&format!("agents.{name}"), "--agent", what)));
+    given
+}
+
 /// Lets each product read its sections.
 fn prepare(
     config: &Config,

@@ -11,6 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::bail;
 use engine::Engine;
+use gateway::effective_config::EffectiveConfig;
 use gateway::log::Sink;
 use gateway::product::{ProductHost, ProductService, Progress, RosterChange, RosterChanges};
 use gateway::settings::Settings;
@@ -85,10 +86,17 @@ pub(crate) struct FixedSettings {
     post: Arc<HttpPost>,
     /// Deliveries carry tokens with the public address.
     names_itself: bool,
+    /// The config at the start.
+    effective: Arc<EffectiveConfig>,
 }
 
 impl FixedSettings {
-    pub(crate) fn of(plan: &Plan, address: SocketAddr, post: Arc<HttpPost>) -> FixedSettings {
+    pub(crate) fn of(
+        plan: &Plan,
+        address: SocketAddr,
+        post: Arc<HttpPost>,
+        effective: Arc<EffectiveConfig>,
+    ) -> FixedSettings {
         FixedSettings {
             written: FIXED.iter().map(|(_, read)| read(plan)).collect(),
             address,
@@ -97,6 +105,7 @@ impl FixedSettings {
             public_url: plan.config.public_url.clone(),
             post,
             names_itself: plan.config.push.jwt,
+            effective,
         }
     }
 
@@ -104,7 +113,8 @@ impl FixedSettings {
     fn hold(&self, plan: &mut Plan) -> anyhow::Result<Vec<&'static str>> {
         let now = FIXED.iter().zip(&self.written);
         let changed = now.filter(|((_, read), written)| read(plan) != **written).map(|((name, _), _)| *name);
-        let changed = changed.collect();
+        let changed: Vec<&'static str> = changed.collect();
+        plan.held = Some((changed.clone(), self.effective.clone()));
         plan.listen = self.address;
         plan.config.grpc.listen = self.second;
         plan.data.clone_from(&self.data);
@@ -240,6 +250,9 @@ impl Reloader {
         let mut plan = self.plan_of(config).map_err(|error| in_file(file, error))?;
         let mut needs_restart = self.fixed.hold(&mut plan)?;
         needs_restart.extend(plan.products.iter().flat_map(|product| product.needs_restart()));
+        if let Some((names, _)) = &mut plan.held {
+            names.clone_from(&needs_restart);
+        }
         let (built, changes) = plan.build(Some(self.engine().store()), &self.built).await?;
         let server = self.put_in_force(&plan, built).await?;
         self.config = plan.config.clone();
@@ -399,7 +412,7 @@ mod tests {
     fn what_needs_a_restart_is_named_and_stays() {
         let address: SocketAddr = "127.0.0.1:4711".parse().unwrap();
         let first = plan("listen: 127.0.0.1:0\ndata: here\nlimits: { body_bytes: 2000 }\n");
-        let fixed = FixedSettings::of(&first, address, Arc::default());
+        let fixed = FixedSettings::of(&first, address, Arc::default(), Arc::default());
         let mut same = plan("listen: 127.0.0.1:0\ndata: here\nlimits: { body_bytes: 2000, daily_calls: 3 }\n");
         assert!(fixed.hold(&mut same).unwrap().is_empty(), "limits of callers take effect");
         let mut other =
@@ -427,7 +440,7 @@ mod tests {
     #[test]
     fn a_door_that_is_open_to_other_machines_is_not_opened_by_a_file_that_says_loopback() {
         let first = plan("listen: 0.0.0.0:0\nauth: { required: true }\n");
-        let fixed = FixedSettings::of(&first, "0.0.0.0:4711".parse().unwrap(), Arc::default());
+        let fixed = FixedSettings::of(&first, "0.0.0.0:4711".parse().unwrap(), Arc::default(), Arc::default());
         // The actual listen address requires a key, although the file's would not.
         let mut silent = plan("listen: 127.0.0.1:0\n");
         assert!(!silent.needs_key());
@@ -438,7 +451,7 @@ mod tests {
         assert!(error.contains("no key is required"), "{error}");
         // The same for the second address.
         let first = plan("listen: 127.0.0.1:0\ngrpc: { listen: '0.0.0.0:0' }\n");
-        let fixed = FixedSettings::of(&first, "127.0.0.1:4711".parse().unwrap(), Arc::default());
+        let fixed = FixedSettings::of(&first, "127.0.0.1:4711".parse().unwrap(), Arc::default(), Arc::default());
         let mut silent = plan("listen: 127.0.0.1:0\n");
         assert_eq!(fixed.hold(&mut silent).unwrap(), ["grpc.listen"]);
         assert!(silent.needs_key() && silent.settings().unwrap().auth_required);
@@ -447,7 +460,7 @@ mod tests {
     #[test]
     fn the_address_in_tokens_of_deliveries_stays() {
         let first = plan("public_url: https://a\npush: { jwt: true }\n");
-        let fixed = FixedSettings::of(&first, "127.0.0.1:1".parse().unwrap(), Arc::default());
+        let fixed = FixedSettings::of(&first, "127.0.0.1:1".parse().unwrap(), Arc::default(), Arc::default());
         let mut other = plan("public_url: https://b\npush: { jwt: true }\n");
         assert_eq!(fixed.hold(&mut other).unwrap(), ["public_url"]);
         assert_eq!(other.config.public_url.as_deref(), Some("https://a"));

@@ -175,6 +175,7 @@ async fn serve(mut plan: Plan, told: StartContext<'_>) -> anyhow::Result<()> {
     let base = banner::base(plan, address);
     let base_url = plan.config.public_url.as_deref().unwrap_or(&base);
     let products = plan.open(ProductHost { engine: &engine, base_url, data: &plan.data, post: &post }).await?;
+    let effective = settings.effective.clone();
     let settings = Settings { listen: address, jwks, left_alone, products: products.clone(), ..settings };
     let server = GatewayVersion::new(engine.clone(), settings, told.sink.clone())?;
     products.iter().for_each(|product| product.in_force());
@@ -207,7 +208,7 @@ async fn serve(mut plan: Plan, told: StartContext<'_>) -> anyhow::Result<()> {
     let certificate = Arc::new(Notify::new());
     let house = tokio::spawn(serving.clone().housekeeping(accept.shutdown.clone(), certificate.clone()));
     let StartContext { options, seen, sink, set_level, errands: _ } = told;
-    let (options, fixed) = (options.clone(), FixedSettings::of(plan, address, post));
+    let (options, fixed) = (options.clone(), FixedSettings::of(plan, address, post, effective));
     let config = plan.config.clone();
     let reloader = Reloader {
         options,

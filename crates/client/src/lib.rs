@@ -35,13 +35,13 @@ mod http;
 mod options;
 
 pub use dialects::card::{Binding, InterfaceBinding};
-pub use dialects::card_read::CardSeen;
+pub use dialects::card_read::{BindingSeen, CardSeen, InterfaceSeen, SchemeKind};
 pub use dialects::peer::Generation;
 pub use dialects::seen;
 pub use discover::RemoteInterface;
 pub use error::{Error, FailureStage};
 pub use events::{Events, PeerEvent};
-pub use options::{ClientTimeouts, Options, PeerCredentials};
+pub use options::{ClientTimeouts, Options, PeerCredentials, shown};
 
 use std::sync::Arc;
 

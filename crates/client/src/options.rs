@@ -123,7 +123,7 @@ impl Default for ClientTimeouts {
 }
 
 /// A URL for people: without user, password and query, which may contain secrets.
-pub(crate) fn shown(url: &str) -> String {
+pub fn shown(url: &str) -> String {
     let Ok(mut url) = url::Url::parse(url) else { return "(not a URL)".to_owned() };
     let _ = url.set_username("");
     let _ = url.set_password(None);

@@ -21,6 +21,7 @@ pub mod a2a_v0_1;
 pub mod a2a_v0_3;
 pub mod a2a_v1;
 pub mod card;
+pub mod card_check;
 mod card_proto;
 pub mod card_read;
 mod compat;

@@ -15,8 +15,8 @@ use tokio::sync::{Notify, Semaphore, broadcast};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    CHANGES, Engine, Shared, Stats, by_name, children, clock, outbox, product_tasks, reading, recovery, registry,
-    replicas, setbacks, timers,
+    CHANGES, Engine, Shared, Stats, by_name, changes, children, clock, outbox, product_tasks, reading, recovery,
+    registry, replicas, setbacks, timers,
 };
 
 /// An engine that has not started.
@@ -123,6 +123,7 @@ impl EngineBuilder {
             outbox: outbox::Outbox::default(),
             clock,
             changes: broadcast::Sender::new(CHANGES),
+            feed: changes::ChangeFeed::default(),
             lives,
             long_reads: Semaphore::new(reading::LONG_READS),
             readers,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use model::{Body, Event};
+use model::{Body, Event, Task};
 use parking_lot::Mutex;
 
 use crate::Shared;
@@ -33,15 +33,21 @@ impl Committed {
 }
 
 impl Shared {
-    /// Counts committed events for the metrics.
-    pub(crate) fn count(&self, events: &[Event]) {
+    /// Counts committed events for the metrics, and notes the change of their task.
+    pub(crate) fn count(&self, task: &Task, events: &[Event]) {
+        self.feed.note(task);
         use std::sync::atomic::Ordering::Relaxed;
         self.stats.events.fetch_add(events.len() as u64, Relaxed);
         for event in events {
             match &event.body {
                 Body::Opened(_) => drop(self.stats.opened.fetch_add(1, Relaxed)),
                 Body::TurnStarted { .. } => drop(self.stats.turns.fetch_add(1, Relaxed)),
-                Body::Status(change) if change.state.is_terminal() => drop(self.stats.settled.fetch_add(1, Relaxed)),
+                Body::Status(change) if change.state.is_terminal() => {
+                    self.stats.settled.fetch_add(1, Relaxed);
+                    if change.state == model::State::Failed {
+                        self.stats.failed.fetch_add(1, Relaxed);
+                    }
+                }
                 Body::Status(_)
                 | Body::Message(_)
                 | Body::Bound { .. }

@@ -29,6 +29,7 @@ mod billing;
 mod blobs;
 mod builder;
 mod cancel;
+mod changes;
 mod children;
 mod clock;
 mod committed;
@@ -64,7 +65,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use model::ports::Future;
-use model::ports::agent::{Agent, Profile};
+use model::ports::agent::{Agent, AgentLoad, Profile, RemoteCards};
 use model::ports::billing::Settlement;
 use model::ports::sealer::Sealer;
 use model::ports::store::{Health, Store, StoreError};
@@ -76,6 +77,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use answer::owners_scope;
 pub use builder::EngineBuilder;
+pub use changes::{ChangeCursor, ChangeWatcher, ChangedTask, ChangedTasks};
 pub use committed::Committed;
 pub use conversation::Answers;
 pub use import::{Import, ImportedTask};
@@ -109,6 +111,7 @@ struct Shared {
     outbox: outbox::Outbox,
     clock: clock::Clock,
     changes: broadcast::Sender<RemoteChange>,
+    feed: changes::ChangeFeed,
     lives: Arc<registry::Registry>,
     /// Limits concurrent reads of long logs for a single answer.
     long_reads: Semaphore,
@@ -148,6 +151,7 @@ struct Stats {
     turns: AtomicU64,
     events: AtomicU64,
     settled: AtomicU64,
+    failed: AtomicU64,
     recovered: AtomicU64,
     store_troubles: AtomicU64,
     push_delivered: AtomicU64,
@@ -162,6 +166,8 @@ pub struct Figures {
     pub turns_started: u64,
     pub events_committed: u64,
     pub tasks_settled: u64,
+    /// Those of the settled tasks that failed.
+    pub tasks_failed: u64,
     pub turns_recovered: u64,
     pub store_troubles: u64,
     pub turns_running: u64,
@@ -269,6 +275,21 @@ impl Engine {
         self.shared.agents.load().get(agent).and_then(|agent| agent.desk())
     }
 
+    /// The turns of that agent in this process, where they are counted.
+    pub fn load(&self, agent: &str) -> Option<AgentLoad> {
+        self.shared.agents.load().get(agent).and_then(|agent| agent.load())
+    }
+
+    /// Reads the card of the agent elsewhere that that agent stands for.
+    pub fn remote_card(&self, agent: &str) -> Option<model::ports::Future<'static, Result<RemoteCards, Fault>>> {
+        self.shared.agents.load().get(agent).and_then(|agent| agent.remote_card())
+    }
+
+    /// The memory that live tasks share.
+    pub fn live_memory(&self) -> &Arc<MemoryBudget> {
+        &self.shared.lives.memory
+    }
+
     pub fn limits(&self) -> &Limits {
         &self.shared.limits
     }
@@ -316,6 +337,7 @@ impl Engine {
             turns_started: read(&stats.turns),
             events_committed: read(&stats.events),
             tasks_settled: read(&stats.settled),
+            tasks_failed: read(&stats.failed),
             turns_recovered: read(&stats.recovered),
             store_troubles: read(&stats.store_troubles),
             turns_running: self.shared.running.load(Ordering::Relaxed) as u64,
@@ -380,6 +402,7 @@ impl Engine {
             let removed = self.shared.store.remove(task).await.map_err(troubled)?;
             self.shared.removed.fetch_add(u64::from(removed), Ordering::Relaxed);
             self.shared.lives.vanish(task);
+            self.shared.feed.note_missed();
             self.shared.outbox.forget_task(task);
             self.shared.setbacks.forget(task);
             Ok(removed)

@@ -433,9 +433,10 @@ impl Live {
     fn appended(&self, shared: &Shared, own: Tried) -> Result<Arc<Task>, AppendError> {
         let Tried { mut events, timers, push } = own;
         shared.alarm.set(&timers);
-        shared.count(&events);
         // Events in doubt may have been read from the store meanwhile.
-        let known = self.snapshot().map_err(AppendError::Fault)?.seq();
+        let before = self.snapshot().map_err(AppendError::Fault)?;
+        shared.count(&before, &events);
+        let known = before.seq();
         events.retain(|event| event.seq > known);
         let task = self.absorb(shared, events).map_err(AppendError::Fault)?;
         if task.core.is_settled() {

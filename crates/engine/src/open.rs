@@ -469,7 +469,7 @@ fn finish(
         };
         match outcome {
             Outcome::Done => {
-                shared.count(&events);
+                shared.count(&task, &events);
                 Ok(OpenProgress::Over { task, events })
             }
             other => not_opened(other, key),
@@ -491,7 +491,7 @@ async fn finish_and_tell(
     let _still = live.hold(shared).await.map_err(troubled)?;
     match commit_new(shared, task.id, batch.commit).await? {
         Outcome::Done => {
-            shared.count(&batch.events);
+            shared.count(&task, &batch.events);
             push.begin(shared, push.opening(&task));
             Ok(OpenProgress::Over { task: Arc::new(task), events: batch.events })
         }
@@ -564,7 +564,7 @@ async fn commit_opening(
         }
         other @ (Outcome::Refused(_) | Outcome::Unknown(_)) => return not_opened(other, key),
     }
-    shared.count(&batch.events);
+    shared.count(&task, &batch.events);
     shared.alarm.set(&timers);
     let task = Arc::new(task);
     let at = if said_ahead { Task::fold(&batch.events[..3]).map_err(Fault::internal)?.map(Arc::new) } else { None };

@@ -138,7 +138,7 @@ impl ChildTask {
     /// After the commit: runs the turn, unless it has ended or `stops` is set.
     pub(crate) async fn begin(self, shared: &Arc<Shared>, stops: bool) {
         let ChildTask { id, batch, task, turn, answer, .. } = self;
-        shared.count(&batch.events);
+        shared.count(&task, &batch.events);
         let task = Arc::new(task);
         let Some(Begins { live, agent, turn, whole, handle, running, ahead }) = turn else {
             let _ = answer.send(Ok(Some(task)));

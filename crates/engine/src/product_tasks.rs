@@ -252,7 +252,7 @@ impl Engine {
                 let task = Arc::new(task);
                 if outcome == Outcome::Done {
                     shared.alarm.set(&timers);
-                    shared.count(&batch.events);
+                    shared.count(&task, &batch.events);
                     if !shared.store.is_shared() {
                         let live = shared.lives.entry(task.id);
                         live.opened(task.clone(), batch.events, &shared.limits).await;

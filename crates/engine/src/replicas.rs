@@ -93,16 +93,21 @@ pub(crate) async fn run(shared: Arc<Shared>) {
 /// Handles a hint: what needs no store read at once, the rest as `todo`.
 fn heed(shared: &Arc<Shared>, hint: Hint, todo: &mut Todo) {
     match hint {
-        Hint::Grown(task, seq) => grown(shared, task, seq),
+        Hint::Grown(task, seq) => {
+            grown(shared, task, seq);
+            shared.feed.note_elsewhere(task);
+        }
         Hint::Push(task) => drop(todo.changed.insert(task)),
         Hint::Removed(task) => {
             shared.removed.fetch_add(1, Ordering::Relaxed);
             removed(shared, task);
+            shared.feed.note_missed();
         }
         // Without listeners the send fails, which is fine.
         Hint::Access => drop(shared.changes.send(RemoteChange::Access)),
         Hint::Missed | Hint::CutOff => {
             let _ = shared.changes.send(RemoteChange::Missed);
+            shared.feed.note_missed();
             (todo.lengths, todo.loaded, todo.configs, todo.orphans) = (true, true, true, true);
         }
         Hint::Gone => (todo.orphans, todo.configs) = (true, true),

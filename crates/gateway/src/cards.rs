@@ -163,8 +163,18 @@ impl GatewayVersion {
 
     /// The public card in a dialect that asks for it by a call.
     pub(crate) fn plain_card(&self, mounted: &MountedAgent, head: &request::Parts, wire: AnswerWire) -> Bytes {
+        self.written_card(mounted, head, |facts| wire.card(facts))
+    }
+
+    /// The public card in a form of the caller's choice.
+    pub(crate) fn written_card(
+        &self,
+        mounted: &MountedAgent,
+        head: &request::Parts,
+        write: impl FnOnce(&CardFacts<'_>) -> Bytes,
+    ) -> Bytes {
         let base = self.cards.base_url(&self.settings, head);
-        self.card_bytes(mounted, None, &base, |facts| wire.card(facts))
+        self.card_bytes(mounted, None, &base, write)
     }
 
     /// Whether there is an extended card: only where callers can authenticate.

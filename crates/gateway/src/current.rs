@@ -16,7 +16,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
 
 use crate::fronts::worker;
-use crate::{GatewayVersion, Settings, admin, limits, settings};
+use crate::{GatewayVersion, Settings, admin, history, limits, settings};
 
 /// Pause before keys that could not be read are read again.
 const KEYS_AGAIN: Duration = Duration::from_secs(1);
@@ -62,7 +62,7 @@ impl CurrentGateway {
     }
 
     /// Periodic work until `shutdown`: fetches keys of issuers ahead, removes unused limiter entries, writes the day's
-    /// counts, and reads a new certificate (at once when `reload` is notified).
+    /// counts, takes samples for the history, and reads a new certificate (at once when `reload` is notified).
     pub async fn housekeeping(self: Arc<Self>, shutdown: CancellationToken, reload: Arc<Notify>) {
         let first = self.now();
         let tls = async {
@@ -71,7 +71,8 @@ impl CurrentGateway {
             }
         };
         let limits = limits::keep(|| self.now(), shutdown.clone());
-        tokio::join!(first.callers.warm_up(), limits, tls, self.follow(&shutdown));
+        let history = history::keep(|| self.now(), shutdown.clone());
+        tokio::join!(first.callers.warm_up(), limits, history, tls, self.follow(&shutdown));
     }
 
     /// Follows changes by other processes on the same store: keys they make or revoke, and tasks they remove.

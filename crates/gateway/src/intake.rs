@@ -57,6 +57,11 @@ impl Intake {
         Intake { small: MemoryBudget::new(small), large: MemoryBudget::new(large) }
     }
 
+    /// Bytes that bodies may hold together.
+    pub(crate) fn most(&self) -> usize {
+        self.small.most() + self.large.most()
+    }
+
     /// Bytes that bodies hold now.
     pub(crate) fn held(&self) -> usize {
         self.small.held() + self.large.held()

@@ -32,8 +32,10 @@ mod connections;
 mod console;
 pub mod crypto;
 mod current;
+pub mod effective_config;
 pub mod fronts;
 mod held_writes;
+mod history;
 pub mod intake;
 pub mod limits;
 mod linger;
@@ -78,6 +80,8 @@ pub struct GatewayVersion {
     pub cards: cards::Cards,
     pub cache: Arc<cache::Cache>,
     pub metrics: Arc<metrics::Metrics>,
+    /// Numbers of the last hour; every version of the server shares them.
+    pub(crate) history: Arc<history::History>,
     pub(crate) log: log::Sink,
     pub(crate) links: links::Links,
     /// The memory for request bodies; requests of every version of the server share it.
@@ -113,6 +117,7 @@ impl GatewayVersion {
             )),
             throttle: limits::Throttle::new(&settings.throttle, metrics.rate_limited.clone(), None),
             metrics: Arc::new(metrics),
+            history: Arc::default(),
             links: links::Links::new(engine.store().clone(), engine.sealer().cloned()),
             answers: MemoryBudget::new(settings.answers_bytes),
             intake: intake::Intake::new(settings.bodies_bytes, fronts::largest_body(&engine, &settings)),
@@ -145,6 +150,7 @@ impl GatewayVersion {
                 self.throttle.as_ref(),
             ),
             metrics: self.metrics.clone(),
+            history: self.history.clone(),
             engine: self.engine.clone(),
             links: self.links.clone(),
             intake: self.intake.clone(),

@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::Figures;
+use model::LatencyCounts;
 use model::ports::store::Health;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
@@ -17,6 +18,7 @@ pub struct Metrics {
     registry: Registry,
     requests: Family<Request, Counter>,
     seconds: Family<Operation, Histogram>,
+    pub(crate) calls: CallCounts,
     pub streams: Gauge,
     pub waiting: Gauge,
     pub(crate) rate_limited: RateLimited,
@@ -48,6 +50,16 @@ struct Limit {
     limit: &'static str,
 }
 
+/// The calls to agents and products of every operation together, for the history of the last hour.
+#[derive(Default)]
+pub(crate) struct CallCounts {
+    pub(crate) failed: AtomicU64,
+    pub(crate) latency: LatencyCounts,
+}
+
+/// Operations that are no calls: of operators, workers, browsers and monitors.
+const NO_CALLS: [&str; 6] = ["admin", "console", "worker", "health", "reflection", "other"];
+
 /// Calls refused by a limit.
 #[derive(Clone, Default)]
 pub struct RateLimited(Family<Limit, Counter>);
@@ -55,6 +67,11 @@ pub struct RateLimited(Family<Limit, Counter>);
 impl RateLimited {
     pub(crate) fn count(&self, limit: &'static str) {
         self.0.get_or_create(&Limit { limit }).inc();
+    }
+
+    /// The calls that a limit has refused since the start.
+    pub(crate) fn number(&self, limit: &'static str) -> u64 {
+        self.0.get_or_create(&Limit { limit }).get()
     }
 }
 
@@ -138,6 +155,7 @@ impl Metrics {
             registry,
             requests,
             seconds,
+            calls: CallCounts::default(),
             streams,
             waiting,
             rate_limited,
@@ -152,6 +170,13 @@ impl Metrics {
     pub(crate) fn count(&self, operation: &'static str, outcome: RequestOutcome, micros: u64) {
         self.requests.get_or_create(&Request { operation, outcome }).inc();
         self.seconds.get_or_create(&Operation { operation }).observe(micros as f64 / 1e6);
+        if NO_CALLS.contains(&operation) {
+            return;
+        }
+        self.calls.latency.add(micros);
+        if matches!(outcome, RequestOutcome::Fault) {
+            self.calls.failed.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     pub(crate) fn render(&self, figures: Figures, health: Option<&Health>) -> String {

@@ -28,6 +28,12 @@ impl ConcurrencyLimit {
         *n += 1;
         Some(ConcurrencyPermit { limit: limit.clone(), key })
     }
+
+    /// The keys that have a permit, and the number of permits of the one that has the most.
+    pub fn taken(&self) -> (usize, u32) {
+        let taken = self.taken.lock();
+        (taken.len(), taken.values().copied().max().unwrap_or_default())
+    }
 }
 
 impl Drop for ConcurrencyPermit {

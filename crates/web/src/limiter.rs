@@ -58,6 +58,11 @@ impl<C: Clock + Clone> Limiter<C> {
         self.cells.check_key(&key).map_err(|not_yet| not_yet.wait_time_from(self.clock.now()))
     }
 
+    /// The keys that are counted now.
+    pub fn keys(&self) -> usize {
+        self.cells.len()
+    }
+
     fn look(&self) {
         if self.cells.len() > self.keys || self.full.load(Ordering::Relaxed) {
             self.tidy();

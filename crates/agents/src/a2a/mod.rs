@@ -9,10 +9,12 @@
 //! * [`Options`] is the config's part; [`A2aAgent`] is the agent.
 //! * `relay` runs one turn: send (`outgoing`), listen, reconnect, cancel. `show` turns remote events into
 //!   emissions.
+//! * `card` compares the remote card with the one that the profile was made from.
 //! * `bound` is the stored binding to the remote task, `known` the content that was passed on.
 
 mod behaviour;
 mod bound;
+mod card;
 mod options;
 mod outgoing;
 mod passed_artifacts;
@@ -24,8 +26,9 @@ use std::time::{Duration, Instant};
 
 use client::{CardSeen, Client, Generation, RemoteInterface};
 use futures_util::stream::BoxStream;
-use model::ports::agent::{self, Admission, AgentEvent, Profile, Restart, Turn};
-use model::{Fault, Inbound, Send, Task};
+use model::ports::Future;
+use model::ports::agent::{self, Admission, AgentEvent, Profile, RemoteCards, Restart, Turn};
+use model::{Fault, Inbound, Json, Send, Task};
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 
@@ -61,6 +64,8 @@ struct Shared {
     contexts: Mutex<Contexts>,
     manner: Mutex<PeerBehaviour>,
     looked: Mutex<Option<Instant>>,
+    /// The card from which the profile was made.
+    first_card: Option<Json>,
 }
 
 impl A2aAgent {
@@ -95,6 +100,7 @@ impl A2aAgent {
             client,
             contexts: Mutex::default(),
             manner: Mutex::default(),
+            first_card: found.as_deref().and_then(|target| target.card.as_ref()).map(card::shown),
             looked: Mutex::new(found.map(|_| Instant::now())),
         };
         Ok(A2aAgent { profile, shared: Arc::new(shared), replies })
@@ -163,6 +169,10 @@ impl agent::Agent for A2aAgent {
 
     fn run(&self, turn: Turn) -> BoxStream<'static, AgentEvent> {
         relay::run(self.shared.clone(), turn)
+    }
+
+    fn remote_card(&self) -> Option<Future<'static, Result<RemoteCards, Fault>>> {
+        Some(Box::pin(card::compared(self.shared.clone())))
     }
 }
 

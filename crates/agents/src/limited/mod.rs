@@ -5,14 +5,17 @@
 //! that is in the log is never refused, not even a hundred of them after a crash.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::{self, FutureExt as _};
 use futures_util::stream::{BoxStream, StreamExt as _};
-use model::ports::agent::{Admission, Agent, AgentEvent, AgentMessage, EndState, Look, Profile, Restart, Skill, Turn};
+use model::ports::Future;
+use model::ports::agent::{
+    Admission, Agent, AgentEvent, AgentLoad, AgentMessage, EndState, Look, Profile, RemoteCards, Restart, Skill, Turn,
+};
 use model::ports::worker::WorkerQueue;
-use model::{Content, Fault, Inbound, Kind, Part, Shape, Task};
+use model::{Content, Fault, Inbound, Kind, LatencyCounts, Part, Shape, Task};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, sleep_until};
 
@@ -30,10 +33,35 @@ pub(crate) struct Limited {
     inner: Arc<dyn Agent>,
     profile: Profile,
     places: Arc<Semaphore>,
+    slots: usize,
     waiting: Arc<AtomicUsize>,
     queue: usize,
     restart: Option<Restart>,
     bounds: Bounds,
+    counts: Arc<TurnCounts>,
+}
+
+/// The turns that ended since the start.
+#[derive(Default)]
+struct TurnCounts {
+    failed: AtomicU64,
+    failed_in_a_row: AtomicU64,
+    refused: AtomicU64,
+    latency: LatencyCounts,
+}
+
+impl TurnCounts {
+    /// Counts a turn once; `began` is taken.
+    fn ended(&self, began: &mut Option<Instant>, has_failed: bool) {
+        let Some(began) = began.take() else { return };
+        self.latency.add(began.elapsed().as_micros() as u64);
+        if has_failed {
+            self.failed.fetch_add(1, Ordering::Relaxed);
+            self.failed_in_a_row.fetch_add(1, Ordering::Relaxed);
+        } else if self.failed_in_a_row.load(Ordering::Relaxed) != 0 {
+            self.failed_in_a_row.store(0, Ordering::Relaxed);
+        }
+    }
 }
 
 /// The limits of one turn.
@@ -49,10 +77,13 @@ impl Limited {
     pub(crate) fn new(name: &str, inner: Arc<dyn Agent>, common: &Common, merges: bool) -> Limited {
         let restart = common.restart.map(Restart::from);
         let profile = profile(name, inner.profile().clone(), common);
+        let slots = common.concurrency.unwrap_or(16) as usize;
         Limited {
             inner,
             profile,
-            places: Arc::new(Semaphore::new(common.concurrency.unwrap_or(16) as usize)),
+            places: Arc::new(Semaphore::new(slots)),
+            slots,
+            counts: Arc::default(),
             waiting: Arc::default(),
             queue: common.queue.unwrap_or(100) as usize,
             restart,
@@ -112,6 +143,7 @@ impl Agent for Limited {
         // A message to a working task needs no slot of its own.
         let at_work = task.is_some_and(|task| task.core.turn.is_some());
         if !at_work && self.places.available_permits() == 0 && self.waiting.load(Ordering::Relaxed) >= self.queue {
+            self.counts.refused.fetch_add(1, Ordering::Relaxed);
             let says =
                 format!("{} has as much to do as it can take; try again in {RETRY_AFTER_S} s", self.profile.name);
             return Err(Fault::new(Kind::Unavailable, says).retry_after(RETRY_AFTER_S));
@@ -122,6 +154,7 @@ impl Agent for Limited {
     fn run(&self, turn: Turn) -> BoxStream<'static, AgentEvent> {
         let (inner, places, waiting, bounds) =
             (self.inner.clone(), self.places.clone(), self.waiting.clone(), self.bounds);
+        let counts = self.counts.clone();
         emit(move |emitter| async move {
             if turn.attempt > bounds.attempts {
                 let cut_off = turn.attempt - 1;
@@ -130,7 +163,7 @@ impl Agent for Limited {
             let Some(place) = place(places, waiting, &turn, &emitter).await else {
                 return emitter.end(EndState::Canceled, None).await;
             };
-            listen(inner, turn, bounds, emitter).await;
+            listen(inner, turn, bounds, emitter, &counts).await;
             drop(place);
         })
     }
@@ -145,6 +178,29 @@ impl Agent for Limited {
 
     fn members(&self) -> Vec<Arc<str>> {
         self.inner.members()
+    }
+
+    fn load(&self) -> Option<AgentLoad> {
+        let narrow = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        let latency = self.counts.latency.snapshot();
+        Some(AgentLoad {
+            running: narrow(self.slots.saturating_sub(self.places.available_permits())),
+            slots: narrow(self.slots),
+            waiting: narrow(self.waiting.load(Ordering::Relaxed)),
+            queue: narrow(self.queue),
+            timeout_ms: self.bounds.timeout.map(|timeout| timeout.as_millis() as u64),
+            attempts: Some(self.bounds.attempts).filter(|attempts| *attempts != u32::MAX),
+            output_bytes: self.bounds.output_bytes,
+            ended: latency.count(),
+            failed: self.counts.failed.load(Ordering::Relaxed),
+            failed_in_a_row: self.counts.failed_in_a_row.load(Ordering::Relaxed),
+            refused: self.counts.refused.load(Ordering::Relaxed),
+            latency,
+        })
+    }
+
+    fn remote_card(&self) -> Option<Future<'static, Result<RemoteCards, Fault>>> {
+        self.inner.remote_card()
     }
 }
 
@@ -185,8 +241,10 @@ impl Drop for Waiting {
     }
 }
 
-/// Passes the agent's output on within its limits.
-async fn listen(inner: Arc<dyn Agent>, turn: Turn, bounds: Bounds, emitter: Emitter) {
+/// Passes the agent's output on within its limits. A turn is counted before its last emission, after which the engine may
+/// drop this future.
+async fn listen(inner: Arc<dyn Agent>, turn: Turn, bounds: Bounds, emitter: Emitter, counts: &TurnCounts) {
+    let mut began = Some(Instant::now());
     // The caller's cancel and the time limit both cancel the agent.
     let (stop, stopped) = oneshot::channel::<()>();
     let stopped = stopped.then(|asked| async move {
@@ -219,12 +277,13 @@ async fn listen(inner: Arc<dyn Agent>, turn: Turn, bounds: Bounds, emitter: Emit
             // Out of time: only the end matters now.
             if matches!(emission, None | Some(AgentEvent::End(_) | AgentEvent::Reply(_))) {
                 let limit = bounds.timeout.unwrap_or_default().as_secs_f64();
+                counts.ended(&mut began, true);
                 drop(said);
                 return emitter.fail(format!("the agent did not finish within {limit} s")).await;
             }
             continue;
         }
-        let Some(mut emission) = emission else { return };
+        let Some(mut emission) = emission else { return counts.ended(&mut began, false) };
         if bounds.merge {
             merge(&mut emission, &mut said);
             if let AgentEvent::Artifact(piece) = &mut emission {
@@ -234,7 +293,13 @@ async fn listen(inner: Arc<dyn Agent>, turn: Turn, bounds: Bounds, emitter: Emit
         bytes += weight(&emission);
         if bytes > bounds.output_bytes {
             drop(said);
+            counts.ended(&mut began, true);
             return emitter.fail(format!("the agent said more than {} bytes in one turn", bounds.output_bytes)).await;
+        }
+        match &emission {
+            AgentEvent::End(end) => counts.ended(&mut began, end.state == EndState::Failed),
+            AgentEvent::Reply(_) => counts.ended(&mut began, false),
+            AgentEvent::Working(_) | AgentEvent::Artifact(_) | AgentEvent::Bound(_) | AgentEvent::Metadata(_) => {}
         }
         emitter.say(emission).await;
     }

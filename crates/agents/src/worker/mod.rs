@@ -21,7 +21,7 @@ use futures_util::FutureExt as _;
 use futures_util::stream::BoxStream;
 use model::ports::Future;
 use model::ports::agent::{self, Admission, AgentEvent, Profile, Restart, Turn};
-use model::ports::worker::{LeaseStatus, Leased, ReportError, WorkerNotice, WorkerQueue, WorkerReport};
+use model::ports::worker::{Attendance, LeaseStatus, Leased, ReportError, WorkerNotice, WorkerQueue, WorkerReport};
 use model::{Fault, Inbound, Task, TurnId};
 use subtle::ConstantTimeEq as _;
 
@@ -102,6 +102,10 @@ impl WorkerQueue for Counter {
         *self.pool.lock().unwrap_or_else(PoisonError::into_inner) = old;
     }
 
+    fn attendance(&self) -> Attendance {
+        self.pool().attendance()
+    }
+
     fn as_any(&self) -> &dyn Any {
         self
     }
@@ -109,6 +113,7 @@ impl WorkerQueue for Counter {
     fn lease(&self, worker: &str, wait: Duration) -> Future<'static, Option<Leased>> {
         let (pool, worker) = (self.pool(), worker.to_owned());
         async move {
+            let _connected = pool.connect(&worker);
             let mut news = pool.news();
             let leased = async {
                 loop {

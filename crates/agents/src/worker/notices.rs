@@ -8,9 +8,10 @@ use model::TurnId;
 use model::ports::worker::WorkerNotice;
 use tokio::sync::watch;
 
-use super::pool::{WatchedState, WorkerPool};
+use super::pool::{Connected, WatchedState, WorkerPool};
 
 struct Follower {
+    _connected: Connected,
     pool: Arc<WorkerPool>,
     worker: String,
     slots: usize,
@@ -21,7 +22,8 @@ struct Follower {
 
 pub(super) fn follow(pool: Arc<WorkerPool>, worker: &str, slots: usize) -> BoxStream<'static, WorkerNotice> {
     let news = pool.news();
-    let follower = Follower { pool, worker: worker.to_owned(), slots, held: Vec::new(), news };
+    let follower =
+        Follower { _connected: pool.connect(worker), pool, worker: worker.to_owned(), slots, held: Vec::new(), news };
     stream::unfold(follower, |mut follower| async move {
         let notice = follower.next().await?;
         Some((notice, follower))

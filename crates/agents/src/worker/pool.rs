@@ -5,18 +5,20 @@
 //! one at a time and are answered once emitted, so that nothing accumulates here; while a report is being processed
 //! the lease does not expire.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use model::TurnId;
-use model::ports::worker::{LeaseStatus, Leased, ReportError, WorkerReport};
+use model::ports::worker::{Attendance, LeaseStatus, Leased, ReportError, WorkerPresence, WorkerReport};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::Instant;
 
 /// Most ended turns to remember, to distinguish late reports from wrong ones.
 const REMEMBERED: usize = 1_024;
+/// Most workers in an answer to operators.
+const MOST_SHOWN: usize = 200;
 /// Most deliveries of one turn to remember.
 const DELIVERIES: usize = 256;
 
@@ -34,6 +36,8 @@ struct Table {
     /// Ended turns, oldest first, and the deliveries that were answered.
     over: VecDeque<(TurnId, Deliveries)>,
     entered: u64,
+    /// Requests that wait for a turn, by the worker's name.
+    connected: HashMap<String, u32>,
 }
 
 /// A running turn.
@@ -137,6 +141,32 @@ impl WorkerPool {
         }
     }
 
+    /// Notes that a worker waits for turns, until the answer is dropped.
+    pub(super) fn connect(self: &Arc<WorkerPool>, worker: &str) -> Connected {
+        *self.table().connected.entry(worker.to_owned()).or_default() += 1;
+        Connected { pool: self.clone(), worker: worker.to_owned() }
+    }
+
+    pub(super) fn attendance(&self) -> Attendance {
+        let table = self.table();
+        let mut found: BTreeMap<&str, (u32, u32)> = BTreeMap::new();
+        for (worker, connections) in &table.connected {
+            found.entry(worker).or_default().0 = *connections;
+        }
+        for lease in table.jobs.values().filter_map(|job| job.lease.as_ref()) {
+            found.entry(&lease.worker).or_default().1 += 1;
+        }
+        let worker = |(name, (connections, turns)): (&str, (u32, u32))| WorkerPresence {
+            name: name.to_owned(),
+            connections,
+            turns,
+        };
+        Attendance {
+            waiting: table.waiting.len() as u64,
+            workers: found.into_iter().take(MOST_SHOWN).map(worker).collect(),
+        }
+    }
+
     pub(super) fn standing(&self, turn: TurnId, lease: &str) -> WatchedState {
         match self.table().jobs.get(&turn) {
             Some(job) if job.holds(lease) => {
@@ -224,6 +254,24 @@ impl Job {
 impl Lease {
     fn lasts(&self, now: Instant) -> bool {
         now < self.until || self.speaking > 0
+    }
+}
+
+/// A worker that waits for turns.
+pub(super) struct Connected {
+    pool: Arc<WorkerPool>,
+    worker: String,
+}
+
+impl Drop for Connected {
+    fn drop(&mut self) {
+        let mut table = self.pool.table();
+        if let Some(number) = table.connected.get_mut(&self.worker) {
+            *number -= 1;
+            if *number == 0 {
+                table.connected.remove(&self.worker);
+            }
+        }
     }
 }
 

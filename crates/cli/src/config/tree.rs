@@ -8,13 +8,13 @@ use serde_saphyr::Spanned;
 
 /// A value and its key's line; in a list, the line it starts on.
 #[derive(Clone, Debug)]
-pub(super) struct Node {
+pub(crate) struct Node {
     pub(super) line: u64,
     pub(super) is: Is,
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Is {
+pub(crate) enum Is {
     Scalar(Value),
     List(Vec<Node>),
     Map(Vec<(String, Node)>),
@@ -30,6 +30,19 @@ impl Node {
             Is::Map(members) => members.iter().find(|(name, _)| name == key).map(|(_, node)| node),
             Is::Scalar(_) | Is::List(_) => None,
         }
+    }
+
+    /// The value at a path of names: `limits.attempts`. A scalar on the way is the short form of what is below it.
+    pub(super) fn at(&self, path: &str) -> Option<&Node> {
+        let mut at = self;
+        for step in path.split('.') {
+            match &at.is {
+                Is::Map(_) => at = at.get(step)?,
+                Is::Scalar(_) => return Some(at),
+                Is::List(_) => return None,
+            }
+        }
+        Some(at)
     }
 
     /// The line of the deepest existing part of a path: `auth.keys[1].name`.

@@ -280,6 +280,11 @@ impl StoreLocation {
         self.kind.shown(&self.written)
     }
 
+    /// The location for people, without secrets.
+    pub(crate) fn in_words(&self) -> String {
+        self.shown().unwrap_or_else(|| self.kind.name().to_owned())
+    }
+
     /// Overrides the lease.
     pub(crate) fn set_lease(&mut self, lease: Duration) -> anyhow::Result<()> {
         self.kind.set_lease(&mut self.written, lease)

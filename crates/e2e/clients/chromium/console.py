@@ -123,7 +123,7 @@ def a_viewer_sees_everything_and_changes_nothing():
     with signed_in(VIEWER, f"tasks/{task}") as page:
         expect(page.get_by_role("table").get_by_text("Task opened")).to_be_visible()
         views = page.get_by_role("navigation", name="Views").get_by_role("link").all_inner_texts()
-        assert views == ["Overview", "Tasks", "Inbox", "Agents", "Playground", "Deliveries"], views
+        assert views == ["Overview", "Tasks", "Inbox", "Agents", "Playground", "Deliveries", "Store"], views
         buttons = set(page.get_by_role("button").all_inner_texts())
         assert buttons == {"Auto", "?", "Sign out", "Previous", "Next"}, buttons
         page.get_by_role("link", name="Deliveries").last.click()

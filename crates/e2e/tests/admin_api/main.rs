@@ -6,6 +6,7 @@
 //! * `messages`: answers in the name of owners, and messages of operators
 //! * `bundle`: tasks exported for bug reports, and their copies elsewhere
 //! * `changes`: keys, deliveries, the policy, the config
+//! * `operations`: numbers of the last hour, limits, agents and the config in force
 //! * `problems`: requests that are refused
 //! * `playground`: calls to other servers, and receivers of webhooks
 //! * `products`: systems, the market, shops, and the money of a task
@@ -17,6 +18,7 @@ mod bundle;
 mod changes;
 mod messages;
 mod open;
+mod operations;
 mod playground;
 mod problems;
 mod products;
@@ -101,7 +103,12 @@ impl<'s> Api<'s> {
 
     /// The log of a task as a stream, or the answer that came instead.
     pub(crate) fn stream(&self, task: &str, headers: &[(&str, &str)]) -> Result<Events, Response> {
-        let mut request = self.request("GET", &format!("/tasks/{task}/events")).header("accept", "text/event-stream");
+        self.follow(&format!("/tasks/{task}/events"), headers)
+    }
+
+    /// A stream of an address, or the answer that came instead.
+    pub(crate) fn follow(&self, path: &str, headers: &[(&str, &str)]) -> Result<Events, Response> {
+        let mut request = self.request("GET", path).header("accept", "text/event-stream");
         for (name, value) in headers {
             request = request.header(name, value);
         }

@@ -98,6 +98,22 @@ fn operators_see_systems_the_market_and_shops_in_chromium() {
 }
 
 #[test]
+fn operators_watch_the_server_and_its_agents_in_chromium() {
+    let far = Server::options().config("agents: { far: { kind: echo, description: 'as it was' } }\n").start();
+    let server = start_with_remote(&far);
+    in_chromium(&server, "console_operations.py");
+}
+
+/// A server with an agent elsewhere, and limits.
+fn start_with_remote(far: &Server) -> Server {
+    let more = format!("{{ far: {{ kind: a2a, url: '{}/a2a/far', headers: {{ X-Plain: header-secret }} }},", far.url());
+    let config = CONFIG.replacen('{', &more, 1);
+    let limits =
+        "limits: { streams_per_caller: 50, daily_calls: 100000, rate: { per_caller: { per_minute: 60000 } } }\n";
+    Server::options().config(&format!("{config}{limits}")).start()
+}
+
+#[test]
 fn a_change_by_cookie_needs_the_token_of_its_session() {
     let server = start("");
     let (_, admin) = key(&server, "root-admin", &["admin"]);

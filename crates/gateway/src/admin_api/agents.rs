@@ -6,8 +6,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use web::body::Response;
 
+use super::agent_load::ApiAgentLoad;
 use super::problem::ApiProblem;
-use super::{ApiContext, ok};
+use super::{ApiContext, agent_load, ok};
 use crate::mounts::CARD;
 
 #[derive(Serialize, JsonSchema)]
@@ -24,6 +25,8 @@ pub(super) struct ApiAgent {
     url: String,
     /// Its card, for readers of every version.
     card: String,
+    /// Its turns; null for a caller of one tenant, and for agents whose turns are not counted.
+    load: Option<ApiAgentLoad>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -92,6 +95,7 @@ fn agent(context: &ApiContext<'_>, name: &str) -> Option<ApiAgent> {
         default: *name == **server.mounts.default_agent(),
         url: format!("{base}/a2a/{name}"),
         card: format!("{base}/a2a/{name}{CARD}"),
+        load: agent_load::of(context, name),
     })
 }
 

@@ -9,15 +9,23 @@
 //! * `access`: callers, roles and tenants
 //! * `routes`, `openapi`: the table, and the document made of it
 //! * `problem`: refusals
+//! * `changes`: which tasks change
+//! * `agent_checks`, `agent_load`, `config`, `history`, `limits`: the server and its agents for operators
 //! * `session`, `tasks`, `events`, `wires`, `bundle`, `messages`, `agents`, `deliveries`, `keys`, `money`, `policy`,
 //!   `upkeep`, `playground`, `receivers`: the operations
 
 mod access;
+mod agent_checks;
+mod agent_load;
 mod agents;
 mod bundle;
+mod changes;
+mod config;
 mod deliveries;
 mod events;
+mod history;
 mod keys;
+mod limits;
 mod messages;
 mod money;
 mod openapi;

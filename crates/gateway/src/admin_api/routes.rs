@@ -15,9 +15,10 @@ use web::routes::{HeadRule, NoRoute, RouteRow, RouteTable};
 use super::access::ApiRole;
 use super::problem::ApiProblem;
 use super::{
-    ApiContext, BODY, agents, bundle, deliveries, events, keys, messages, money, openapi, playground, policy,
-    receivers, session, tasks, upkeep, wires,
+    ApiContext, BODY, agent_checks, agents, bundle, changes, config, deliveries, events, history, keys, limits,
+    messages, money, openapi, playground, policy, receivers, session, tasks, upkeep, wires,
 };
+use crate::effective_config::EffectiveConfig;
 use crate::product::ProductKinds;
 
 /// The answer of a handler.
@@ -224,6 +225,11 @@ const EVENTS: &[QueryParam] = &[
     ),
     limit(),
 ];
+const CHANGES: &[QueryParam] = &[
+    param("tenant", "Only tasks of this tenant.", ParamKind::Text { most: 128 }),
+    param("agent", "Only tasks of this agent.", ParamKind::Text { most: 128 }),
+    param("after", "The `next` of the answer or event before.", ParamKind::Text { most: 64 }),
+];
 const RECEIVER: &[QueryParam] = &[param(
     "after",
     "Only requests after the one of this number.",
@@ -271,6 +277,21 @@ pub(super) static ROUTES: &[ApiRoute] = &[
     ApiRoute::get("/overview", "The state of the server in numbers", json::<upkeep::ApiOverview>(), |context| {
         Box::pin(upkeep::overview(context))
     }),
+    ApiRoute::get(
+        "/events",
+        "Which tasks have changed after a cursor, or with `Accept: text/event-stream` as they change",
+        Gives::Events { page: schema_of::<changes::ApiChanges>, event: schema_of::<changes::ApiChanges> },
+        |context| Box::pin(changes::show(context)),
+    )
+    .query(CHANGES),
+    ApiRoute::get("/overview/history", "Numbers of the last hour", json::<history::ApiHistory>(), |context| {
+        Box::pin(history::show(context))
+    })
+    .about_server(),
+    ApiRoute::get("/limits", "Limits, and what is used of them", json::<limits::ApiUsedLimits>(), |context| {
+        Box::pin(limits::show(context))
+    })
+    .about_server(),
     ApiRoute::get("/tasks", "Tasks, newest first", json::<tasks::ApiTasks>(), |context| Box::pin(tasks::list(context)))
         .query(TASKS),
     ApiRoute::get("/tasks/{id}", "A task with its content and webhooks", json::<tasks::ApiTaskDetail>(), |context| {
@@ -344,6 +365,25 @@ pub(super) static ROUTES: &[ApiRoute] = &[
     .takes_message(schema_of::<messages::ApiMessageToSend>)
     .refuses(&[402]),
     ApiRoute::get(
+        "/agents/{name}/cards",
+        "The agent's card for readers of each version, with what they may trip over",
+        json::<agent_checks::ApiCards>(),
+        |context| Box::pin(agent_checks::cards(context)),
+    ),
+    ApiRoute::get(
+        "/agents/{name}/drift",
+        "Reads the card of an agent elsewhere again, and compares it with the one that was taken up",
+        json::<agent_checks::ApiDrift>(),
+        |context| Box::pin(agent_checks::drift(context)),
+    )
+    .by_operator(),
+    ApiRoute::post(
+        "/agents/{name}:test",
+        "Sends the agent a harmless message, and answers how it took it",
+        json::<agent_checks::ApiAgentTest>(),
+        |context| Box::pin(agent_checks::test(context)),
+    ),
+    ApiRoute::get(
         "/deliveries",
         "Webhooks and their progress, those that were given up first",
         json::<deliveries::ApiDeliveries>(),
@@ -384,6 +424,14 @@ pub(super) static ROUTES: &[ApiRoute] = &[
     })
     .by_admin()
     .query(AUDIT),
+    ApiRoute::get(
+        "/config",
+        "The config in force, every value with its source",
+        json::<EffectiveConfig>(),
+        |context| Box::pin(config::show(context)),
+    )
+    .by_admin()
+    .about_server(),
     ApiRoute::post("/config:reload", "Reads the config again", json::<upkeep::ApiReload>(), |context| {
         Box::pin(upkeep::reload(context))
     })

@@ -52,6 +52,30 @@ pub(super) struct ApiOverview {
     agents: usize,
     /// The processes that serve the store now.
     replicas: usize,
+    /// Open streams of the process that answers; null for a caller of one tenant.
+    streams: Option<u64>,
+    /// Webhooks of the process that answers that wait for another attempt or for their turn; null for a caller of one tenant.
+    retrying: Option<u64>,
+    /// Null for a caller of one tenant.
+    disk: Option<ApiDisk>,
+}
+
+/// In bytes.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Disk")]
+pub(super) struct ApiDisk {
+    /// Of the store.
+    file_bytes: u64,
+    wal_bytes: u64,
+    /// Free where the data folder is; null where the store is elsewhere.
+    free_bytes: Option<u64>,
+}
+
+/// The free space of a folder.
+fn free_bytes(folder: &std::path::Path) -> Option<u64> {
+    let found = rustix::fs::statvfs(folder).ok()?;
+    Some(found.f_bavail.saturating_mul(found.f_frsize))
 }
 
 fn unavailable(trouble: model::ports::store::StoreError) -> Fault {
@@ -81,6 +105,7 @@ pub(super) async fn overview(context: &ApiContext<'_>) -> Result<Response, ApiPr
     let waiting = sum(&[State::InputRequired, State::AuthRequired]).await?;
     let failed = sum(&[State::Failed]).await?;
     let is_whole = context.tenant().is_none();
+    let shared = server.engine.store().is_shared();
     ok(&ApiOverview {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         uptime_s: context.door.since.elapsed().as_secs(),
@@ -90,6 +115,13 @@ pub(super) async fn overview(context: &ApiContext<'_>) -> Result<Response, ApiPr
         agents: server.mounts.agents().len(),
         // A store of one process lists none.
         replicas: replicas.iter().filter(|replica| replica.alive).count().max(1),
+        streams: is_whole.then(|| u64::try_from(server.metrics.streams.get()).unwrap_or_default()),
+        retrying: is_whole.then(|| server.engine.figures().push_waiting),
+        disk: is_whole.then(|| ApiDisk {
+            file_bytes: health.file_bytes,
+            wal_bytes: health.wal_bytes,
+            free_bytes: Some(&context.door.folder).filter(|_| !shared).and_then(|folder| free_bytes(folder)),
+        }),
     })
 }
 

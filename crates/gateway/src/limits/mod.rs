@@ -175,6 +175,27 @@ impl Throttle {
         self.refusals.count(limit);
     }
 
+    /// The rates in force, each with its name and the number of keys that are counted.
+    pub(crate) fn rates(&self) -> Vec<(&'static str, RateLimit, usize)> {
+        let all = [("per_caller", &self.per_caller), ("per_ip", &self.per_ip), ("per_tenant", &self.per_tenant)];
+        let in_force = all.into_iter().filter_map(|(name, limiter)| Some((name, limiter.as_ref()?)));
+        in_force.map(|(name, (rate, limiter))| (name, *rate, limiter.keys())).collect()
+    }
+
+    /// The limits of what one caller does at a time, each with its name, the number of callers that do anything, and the
+    /// highest number of one of them.
+    pub(crate) fn places(&self) -> Vec<(&'static str, u32, (usize, u32))> {
+        let all = [("streams_per_caller", &self.streams), ("waiting_per_caller", &self.waiting)];
+        let in_force = all.into_iter().filter_map(|(name, pool)| Some((name, pool.as_ref()?)));
+        in_force.map(|(name, (most, permits))| (name, *most, permits.taken())).collect()
+    }
+
+    /// The calls that a caller may make in a day, and the callers with the most calls today.
+    pub(crate) fn daily(&self, limit: usize) -> Option<(u64, Vec<quota::DailyUse>)> {
+        let quota = self.daily.as_ref()?;
+        Some((quota.most(), quota.highest(limit, jiff::Timestamp::now().as_second())))
+    }
+
     fn tidy(&self) {
         for (_, limiter) in [&self.per_caller, &self.per_ip, &self.per_tenant].into_iter().flatten() {
             limiter.tidy();

@@ -39,6 +39,14 @@ impl QuotaKey {
     }
 }
 
+/// A caller and its calls of today. An address has an empty tenant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DailyUse {
+    pub(crate) tenant: Arc<str>,
+    pub(crate) name: Arc<str>,
+    pub(crate) calls: u64,
+}
+
 pub(crate) struct Quota {
     most: u64,
     file: Option<PathBuf>,
@@ -98,6 +106,28 @@ impl Quota {
         *count += 1;
         today.changed = true;
         Ok(())
+    }
+
+    pub(crate) fn most(&self) -> u64 {
+        self.most
+    }
+
+    /// The callers with the most calls today.
+    pub(crate) fn highest(&self, limit: usize, now_s: i64) -> Vec<DailyUse> {
+        let today = self.today.lock();
+        if now_s.div_euclid(DAY) > today.day {
+            return Vec::new();
+        }
+        let one = |(who, calls): (&QuotaKey, &u64)| DailyUse {
+            tenant: who.tenant.clone(),
+            name: who.name.clone(),
+            calls: *calls,
+        };
+        let mut all: Vec<DailyUse> = today.counts.iter().map(one).collect();
+        drop(today);
+        all.sort_by(|a, b| b.calls.cmp(&a.calls).then_with(|| (&a.tenant, &a.name).cmp(&(&b.tenant, &b.name))));
+        all.truncate(limit);
+        all
     }
 
     /// Writes the counts to the file, if they changed.

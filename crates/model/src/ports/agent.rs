@@ -13,7 +13,7 @@ use super::Future;
 use super::billing::Billing;
 use super::children::Children;
 use super::worker::WorkerQueue;
-use crate::{ContextId, Event, Fault, Inbound, Json, Message, Part, State, Task, TaskId, TurnId};
+use crate::{ContextId, Event, Fault, Inbound, Json, LatencySnapshot, Message, Part, State, Task, TaskId, TurnId};
 
 pub trait Agent: Send + Sync + 'static {
     fn profile(&self) -> &Profile;
@@ -44,6 +44,52 @@ pub trait Agent: Send + Sync + 'static {
     fn till(&self) -> Option<Arc<dyn Billing>> {
         None
     }
+
+    /// Its turns in this process and their limits, where they are counted.
+    fn load(&self) -> Option<AgentLoad> {
+        None
+    }
+
+    /// The card of the agent elsewhere that it stands for, read again, and as it was when this agent was built.
+    fn remote_card(&self) -> Option<Future<'static, Result<RemoteCards, Fault>>> {
+        None
+    }
+}
+
+/// The turns of an agent in one process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AgentLoad {
+    /// Turns at work, and the most of them.
+    pub running: u32,
+    pub slots: u32,
+    /// Turns that wait for a slot, and the most of them.
+    pub waiting: u32,
+    pub queue: u32,
+    /// Limits of one turn; without a timeout, that of the server.
+    pub timeout_ms: Option<u64>,
+    pub attempts: Option<u32>,
+    pub output_bytes: usize,
+    /// Turns that ended since the start, those of them that failed, and those at the end that failed in a row.
+    pub ended: u64,
+    pub failed: u64,
+    pub failed_in_a_row: u64,
+    /// Messages that were refused because the queue was full.
+    pub refused: u64,
+    /// How long the turns took that ended.
+    pub latency: LatencySnapshot,
+}
+
+/// Two readings of the card of an agent elsewhere, as JSON objects without secrets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemoteCards {
+    /// As the agent was built; `None` if it had no card then.
+    pub before: Option<Json>,
+    /// `None` if it has no card.
+    pub now: Option<Json>,
+    /// The address of the interface that calls go to.
+    pub url: String,
+    /// The form of A2A that is spoken there, as far as known.
+    pub form: String,
 }
 
 /// A task whose state a picture shows.

@@ -24,6 +24,11 @@ pub trait WorkerQueue: Send + Sync + 'static {
     /// new agent.
     fn adopt(&self, before: &dyn WorkerQueue);
 
+    /// The workers that are connected now or have a turn, and the turns that wait for one.
+    fn attendance(&self) -> Attendance {
+        Attendance::default()
+    }
+
     /// The concrete type, for `adopt`.
     fn as_any(&self) -> &dyn Any;
 
@@ -43,6 +48,24 @@ pub trait WorkerQueue: Send + Sync + 'static {
         delivery: Option<String>,
         word: WorkerReport,
     ) -> Future<'static, Result<LeaseStatus, ReportError>>;
+}
+
+/// The workers of a queue at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Attendance {
+    /// Turns that no worker has leased yet.
+    pub waiting: u64,
+    /// By name.
+    pub workers: Vec<WorkerPresence>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkerPresence {
+    pub name: String,
+    /// Its requests that wait for a turn.
+    pub connections: u32,
+    /// The turns it has leased.
+    pub turns: u32,
 }
 
 /// A leased turn.

@@ -14,7 +14,8 @@ use futures_util::stream::BoxStream;
 use ledger::records::listed;
 use ledger::{AccountId, EntryError, Rate, Row, UserId, Ut};
 use market_rules::tariff::{Budget, Budgeted, Owed, Price, TurnHold, Usage, Window};
-use model::ports::agent::{Admission, Agent, AgentEvent, Extension, Look, Profile, Turn};
+use model::ports::Future;
+use model::ports::agent::{Admission, Agent, AgentEvent, AgentLoad, Extension, Look, Profile, RemoteCards, Turn};
 use model::ports::billing::{Billing, EndedTurn, Reservation, Settled, Settlement, TurnQuote};
 use model::ports::store::Conflict;
 use model::ports::worker::WorkerQueue;
@@ -96,6 +97,12 @@ impl Agent for BilledAgent {
     }
     fn till(&self) -> Option<Arc<dyn Billing>> {
         Some(self.till.clone())
+    }
+    fn load(&self) -> Option<AgentLoad> {
+        self.agent.load()
+    }
+    fn remote_card(&self) -> Option<Future<'static, Result<RemoteCards, Fault>>> {
+        self.agent.remote_card()
     }
 }
 
