@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::remote::OperatorArgs;
+
 /// The default config file.
 pub(crate) const CONFIG_HERE: &str = "rialto.yaml";
 
@@ -146,7 +148,7 @@ pub(crate) enum Task {
 #[derive(Args)]
 pub(crate) struct TaskList {
     #[command(flatten)]
-    pub(crate) whereabouts: DataArgs,
+    pub(crate) at: OperatorArgs,
     /// Only this agent's tasks [default: those of every agent]
     #[arg(long)]
     pub(crate) agent: Option<String>,
@@ -167,7 +169,7 @@ pub(crate) struct TaskOne {
     /// The task's id, or the one that its caller chose
     pub(crate) id: String,
     #[command(flatten)]
-    pub(crate) whereabouts: DataArgs,
+    pub(crate) at: OperatorArgs,
     #[command(flatten)]
     pub(crate) output: Output,
 }
@@ -196,7 +198,7 @@ pub(crate) struct KeysCreate {
     #[arg(long, value_name = "TIME", value_parser = gateway::product::config::duration)]
     pub(crate) expires: Option<std::time::Duration>,
     #[command(flatten)]
-    pub(crate) whereabouts: DataArgs,
+    pub(crate) at: OperatorArgs,
     #[command(flatten)]
     pub(crate) output: Output,
 }
@@ -204,7 +206,7 @@ pub(crate) struct KeysCreate {
 #[derive(Args)]
 pub(crate) struct KeysList {
     #[command(flatten)]
-    pub(crate) whereabouts: DataArgs,
+    pub(crate) at: OperatorArgs,
     #[command(flatten)]
     pub(crate) output: Output,
 }
@@ -214,7 +216,7 @@ pub(crate) struct KeysRevoke {
     /// The key's id, or the beginning of it that lists show
     pub(crate) id: String,
     #[command(flatten)]
-    pub(crate) whereabouts: DataArgs,
+    pub(crate) at: OperatorArgs,
     #[command(flatten)]
     pub(crate) output: Output,
 }
@@ -259,7 +261,7 @@ pub(crate) struct Migrate {
 #[derive(Args)]
 pub(crate) struct Doctor {
     #[command(flatten)]
-    pub(crate) whereabouts: DataArgs,
+    pub(crate) at: OperatorArgs,
     #[command(flatten)]
     pub(crate) output: Output,
 }
@@ -275,7 +277,7 @@ pub(crate) struct Demo {
 #[derive(Args)]
 pub(crate) struct Health {
     #[command(flatten)]
-    pub(crate) whereabouts: DataArgs,
+    pub(crate) at: OperatorArgs,
     #[command(flatten)]
     pub(crate) output: Output,
 }
@@ -283,7 +285,7 @@ pub(crate) struct Health {
 #[derive(Args)]
 pub(crate) struct Reload {
     #[command(flatten)]
-    pub(crate) whereabouts: DataArgs,
+    pub(crate) at: OperatorArgs,
     #[command(flatten)]
     pub(crate) output: Output,
 }

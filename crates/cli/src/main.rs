@@ -23,6 +23,7 @@ mod products;
 mod push;
 mod push_config;
 mod reload;
+mod remote;
 mod replicas;
 mod roster;
 mod serve;

@@ -5,13 +5,17 @@
 //! * `tasks`: lists, logs, streams, and tasks as each version answers them
 //! * `changes`: keys, deliveries, the policy, the config
 //! * `problems`: requests that are refused
+//! * `commands`: every command of the `rialto` program by every kind of caller
+//! * `remote`: that program with `--server`, and the same output as on the machine
 //! * `open`: servers without credentials, and without the API
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 
 mod changes;
+mod commands;
 mod open;
 mod problems;
+mod remote;
 mod roles;
 mod tasks;
 mod tenants;

@@ -8,9 +8,11 @@
 //! * `routes`, `openapi`: the table, and the document made of it
 //! * `problem`: refusals
 //! * `session`, `tasks`, `events`, `agents`, `deliveries`, `keys`, `policy`, `upkeep`: the operations
+//! * `commands`: the same commands as at the socket, for the `rialto` command elsewhere
 
 mod access;
 mod agents;
+mod commands;
 mod deliveries;
 mod events;
 mod keys;
@@ -37,7 +39,7 @@ use web::context::{NotAnObject, RequestContext, object_text, read_object};
 use web::request_log::RequestLog;
 use web::response::private_json;
 
-use crate::admin::{self, AdminContext, AdminDoor, CoreRequest, Requester, RunningGateway};
+use crate::admin::{self, AdminContext, AdminDoor, AdminRequest, CoreRequest, Requester, RunningGateway};
 use crate::fronts::Gate;
 use crate::{CurrentGateway, GatewayVersion, intake};
 
@@ -107,7 +109,10 @@ async fn call(
     caller.may(route)?;
     let query = routes::read_query(route, head.uri.query())?;
     let body = match route.takes {
-        Some(_) => intake::read(server, head, body, Some(BODY), Gate::Open, log).await?,
+        Some(_) => {
+            let limit = if route.is_large { None } else { Some(BODY) };
+            intake::read(server, head, body, limit, Gate::Open, log).await?
+        }
         None => Bytes::new(),
     };
     let serving = door.serving.upgrade().ok_or_else(|| ApiProblem::unavailable("the server is shutting down"))?;
@@ -155,12 +160,13 @@ impl ApiContext<'_> {
 
     /// Performs a command of the admin socket for this caller. It is finished, and its line is in the audit log, also if the
     /// client goes away meanwhile.
-    async fn perform(&self, request: CoreRequest) -> Result<Value, ApiProblem> {
+    async fn perform(&self, request: impl Into<AdminRequest>) -> Result<Value, ApiProblem> {
+        let request = request.into();
         let (server, door) = (self.server.clone(), self.door.clone());
         let (serving, caller) = (self.serving.clone(), self.caller.clone());
         let performed = tokio::spawn(async move {
             let context = admin_context(&server, &door, &serving, &caller);
-            admin::perform(&context, request.into()).await
+            admin::perform(&context, request).await
         });
         Ok(performed.await.map_err(Fault::internal)??)
     }
@@ -197,12 +203,16 @@ impl ApiContext<'_> {
         if self.http.body.is_empty() {
             return decoded("{}");
         }
+        decoded(self.body_text()?)
+    }
+
+    /// The text of the body, which is one object.
+    fn body_text(&self) -> Result<&str, ApiProblem> {
         let depth = self.server.engine.limits().json_depth;
-        let text = object_text(self.http.head, self.http.body, depth).map_err(|error| match error {
+        object_text(self.http.head, self.http.body, depth).map_err(|error| match error {
             NotAnObject::MediaType(fault) | NotAnObject::Unreadable(fault) => ApiProblem::of_fault(&fault),
             NotAnObject::OtherValue => ApiProblem::field("body", "must be a JSON object"),
-        })?;
-        decoded(text)
+        })
     }
 }
 

@@ -14,7 +14,7 @@ use web::routes::{HeadRule, NoRoute, RouteRow, RouteTable};
 
 use super::access::ApiRole;
 use super::problem::ApiProblem;
-use super::{ApiContext, agents, deliveries, events, keys, openapi, policy, session, tasks, upkeep};
+use super::{ApiContext, agents, commands, deliveries, events, keys, openapi, policy, session, tasks, upkeep};
 
 pub(super) type ApiFuture<'a> = BoxFuture<'a, Result<Response, ApiProblem>>;
 type ApiHandler = for<'a> fn(&'a ApiContext<'a>) -> ApiFuture<'a>;
@@ -48,6 +48,8 @@ pub(super) struct ApiRoute {
     pub(super) is_about_server: bool,
     pub(super) query: &'static [QueryParam],
     pub(super) takes: Option<SchemaOf>,
+    /// Its body may be as large as that of a call to an agent.
+    pub(super) is_large: bool,
     pub(super) gives: Gives,
     /// Statuses of refusals beside those that every route has.
     pub(super) refuses: &'static [u16],
@@ -84,6 +86,7 @@ impl ApiRoute {
             is_about_server: false,
             query,
             takes: None,
+            is_large: false,
             gives,
             refuses,
             handler,
@@ -120,6 +123,15 @@ impl ApiRoute {
 
     const fn takes(self, schema: SchemaOf) -> ApiRoute {
         ApiRoute { takes: Some(schema), ..self }
+    }
+
+    const fn large(self) -> ApiRoute {
+        ApiRoute { is_large: true, ..self }
+    }
+
+    /// Readers may use it, too.
+    const fn by_viewer(self) -> ApiRoute {
+        ApiRoute { role: ApiRole::Viewer, ..self }
     }
 
     const fn refuses(self, refuses: &'static [u16]) -> ApiRoute {
@@ -307,6 +319,16 @@ pub(super) static ROUTES: &[ApiRoute] = &[
     .by_admin()
     .about_server()
     .refuses(&[422]),
+    ApiRoute::post(
+        "/commands",
+        "Performs a command of the `rialto` program, as the admin socket does; each needs a role of its own",
+        Gives::Json(any_object),
+        |context| Box::pin(commands::perform(context)),
+    )
+    .by_viewer()
+    .takes(schema_of::<commands::ApiCommand>)
+    .large()
+    .refuses(&[404, 409]),
 ];
 
 static TABLE: LazyLock<RouteTable<ApiRoute>> = LazyLock::new(|| RouteTable::new(ROUTES));
@@ -372,7 +394,8 @@ mod tests {
         for route in ROUTES {
             let guarded = ["/keys", "/config", "/audit"].iter().any(|start| route.path.starts_with(start));
             assert_eq!(route.role == ApiRole::Admin, guarded, "{}", route.path);
-            if route.verb != "GET" && !route.is_open {
+            // Each command has its own role.
+            if route.verb != "GET" && !route.is_open && route.path != "/commands" {
                 assert!(route.role >= ApiRole::Operator, "{}", route.path);
             }
         }
