@@ -17,6 +17,7 @@ mod listen;
 #[cfg(feature = "market")]
 mod market;
 mod migrate;
+mod oidc_config;
 mod operate;
 mod plan;
 mod products;

@@ -199,6 +199,7 @@ impl Plan {
         let issuers = config.auth.jwt.iter().filter_map(|issuer| wrong.take(issuer.settings())).collect();
         let throttle = wrong.take(guard::throttle(&config.limits, &self.data));
         let trusted_proxies = wrong.take(guard::networks(&config.trusted_proxies)).unwrap_or_default();
+        let oidc = config.console.oidc.as_ref().and_then(|oidc| wrong.take(oidc.settings()));
         wrong.finish()?;
         let defaults = ConnectionTimeouts::default();
         let settings = Settings {
@@ -243,6 +244,7 @@ impl Plan {
             heartbeat_ms: config.timeouts.heartbeat_ms.unwrap_or(15_000),
             jwks: None,
             console: config.console.enabled.unwrap_or(self.exposed().is_none()),
+            oidc,
             left_alone: Vec::new(),
         };
         settings.check()?;

@@ -8,6 +8,7 @@ use model::{Time, Visibility};
 use uuid::Uuid;
 
 pub use crate::auth::jwt::{Algorithm, Issuer, KeySource};
+pub use crate::auth::oidc::{OidcSettings, RoleRule, RuleTenant};
 pub use crate::limits::ThrottleLimits;
 pub use crate::policy::{Effect, Rule};
 use crate::product::ProductService;
@@ -78,6 +79,8 @@ pub struct Settings {
     pub jwks: Option<String>,
     /// Serves the admin API.
     pub console: bool,
+    /// The provider whose people may sign in to the console.
+    pub oidc: Option<OidcSettings>,
     /// Data that this server does not serve, a sentence for each kind; part of the findings of `rialto doctor`.
     pub left_alone: Vec<String>,
 }
@@ -152,6 +155,7 @@ impl Settings {
             tls: None,
             jwks: None,
             console: false,
+            oidc: None,
             left_alone: Vec::new(),
             agent_ids: Vec::new(),
             files: FileLinkSettings::default(),

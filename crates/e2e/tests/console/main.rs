@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 
+mod oidc;
+
 use std::process::Command;
 
 use e2e::http::{Request, Response};
@@ -65,6 +67,11 @@ fn status(server: &Server, request: &Request) -> u16 {
 
 /// Runs a script of Chromium's folder at a server with keys of three kinds.
 fn in_chromium(server: &Server, script: &str) {
+    in_chromium_with(server, script, &[]);
+}
+
+/// The same with more arguments.
+fn in_chromium_with(server: &Server, script: &str, more: &[&str]) {
     let (_, admin) = key(server, "root-admin", &["admin"]);
     let (_, viewer) = key(server, "onlooker", &["viewer"]);
     let (_, caller) = key(server, "ann", &[]);
@@ -72,7 +79,7 @@ fn in_chromium(server: &Server, script: &str) {
     let python = setup::ensure("chromium/.venv/.stamp").with_file_name("bin/python");
     let mut program = Command::new(python);
     program.arg(setup::clients().join("chromium").join(script));
-    program.args([&*server.url(), &link(server), &admin, &viewer, &caller]).arg(axe);
+    program.args([&*server.url(), &link(server), &admin, &viewer, &caller]).arg(axe).args(more);
     setup::run_scenarios(program.env("PYTHONDONTWRITEBYTECODE", "1"));
 }
 

@@ -7,7 +7,7 @@
 //! * `access`: callers, roles and tenants
 //! * `routes`, `openapi`: the table, and the document made of it
 //! * `problem`: refusals
-//! * `session`, `tasks`, `events`, `agents`, `deliveries`, `keys`, `policy`, `upkeep`: the operations
+//! * `session`, `oidc`, `tasks`, `events`, `agents`, `deliveries`, `keys`, `policy`, `upkeep`: the operations
 //! * `commands`: the same commands as at the socket, for the `rialto` command elsewhere
 
 mod access;
@@ -16,6 +16,7 @@ mod commands;
 mod deliveries;
 mod events;
 mod keys;
+mod oidc;
 mod openapi;
 mod policy;
 mod problem;

@@ -14,7 +14,7 @@ use web::routes::{HeadRule, NoRoute, RouteRow, RouteTable};
 
 use super::access::ApiRole;
 use super::problem::ApiProblem;
-use super::{ApiContext, agents, commands, deliveries, events, keys, openapi, policy, session, tasks, upkeep};
+use super::{ApiContext, agents, commands, deliveries, events, keys, oidc, openapi, policy, session, tasks, upkeep};
 
 pub(super) type ApiFuture<'a> = BoxFuture<'a, Result<Response, ApiProblem>>;
 type ApiHandler = for<'a> fn(&'a ApiContext<'a>) -> ApiFuture<'a>;
@@ -32,6 +32,8 @@ pub(super) enum Gives {
     Json(SchemaOf),
     /// The same with status 201.
     Created(SchemaOf),
+    /// A redirect of a browser, or a page that says why not.
+    Redirect,
     /// The same, or a stream of such events where the request asks for one.
     Events { page: SchemaOf, event: SchemaOf },
 }
@@ -47,6 +49,8 @@ pub(super) struct ApiRoute {
     /// It concerns the whole server, so that a caller of one tenant may not use it.
     pub(super) is_about_server: bool,
     pub(super) query: &'static [QueryParam],
+    /// Its query may have more parameters than those.
+    pub(super) is_query_open: bool,
     pub(super) takes: Option<SchemaOf>,
     /// Its body may be as large as that of a call to an agent.
     pub(super) is_large: bool,
@@ -85,6 +89,7 @@ impl ApiRoute {
             is_open: false,
             is_about_server: false,
             query,
+            is_query_open: false,
             takes: None,
             is_large: false,
             gives,
@@ -119,6 +124,10 @@ impl ApiRoute {
 
     const fn query(self, query: &'static [QueryParam]) -> ApiRoute {
         ApiRoute { query, ..self }
+    }
+
+    const fn open_query(self) -> ApiRoute {
+        ApiRoute { is_query_open: true, ..self }
     }
 
     const fn takes(self, schema: SchemaOf) -> ApiRoute {
@@ -205,6 +214,14 @@ const DELIVERIES: &[QueryParam] = &[
     param("task", "Only deliveries of this task.", ParamKind::Text { most: ID }),
     limit(),
 ];
+const SIGN_IN: &[QueryParam] =
+    &[param("then", "The page of the console to come back to.", ParamKind::Text { most: oidc::THEN })];
+const SIGNED_IN: &[QueryParam] = &[
+    param("state", "The sign-in.", ParamKind::Text { most: 200 }),
+    param("code", "The code for an ID token.", ParamKind::Text { most: 8_000 }),
+    param("iss", "The provider, where it names itself.", ParamKind::Text { most: 2_000 }),
+    param("error", "Why the provider signed nobody in.", ParamKind::Text { most: 200 }),
+];
 const AUDIT: &[QueryParam] = &[
     limit(),
     param("before", "The `next` of the page before.", ParamKind::Number { least: 0, most: u32::MAX, usual: None }),
@@ -232,6 +249,24 @@ pub(super) static ROUTES: &[ApiRoute] = &[
         |context| Box::pin(session::end(context)),
     )
     .open(),
+    ApiRoute::get("/session/options", "The ways to begin a session", json::<oidc::ApiSignInOptions>(), |context| {
+        Box::pin(oidc::options(context))
+    })
+    .open(),
+    ApiRoute::get("/session/oidc", "Sends a browser to the OpenID provider to sign in", Gives::Redirect, |context| {
+        Box::pin(oidc::begin(context))
+    })
+    .open()
+    .query(SIGN_IN),
+    ApiRoute::get(
+        "/session/oidc/callback",
+        "The address that the OpenID provider sends a browser back to; begins a session",
+        Gives::Redirect,
+        |context| Box::pin(oidc::finish(context)),
+    )
+    .open()
+    .query(SIGNED_IN)
+    .open_query(),
     ApiRoute::get("/overview", "The state of the server in numbers", json::<upkeep::ApiOverview>(), |context| {
         Box::pin(upkeep::overview(context))
     }),
@@ -355,6 +390,9 @@ pub(super) fn read_query<'a>(route: &ApiRoute, text: Option<&'a str>) -> Result<
     for pair in query::pairs(text.unwrap_or_default()) {
         let (name, value) = pair?;
         let Some(param) = route.query.iter().find(|param| param.name == name) else {
+            if route.is_query_open {
+                continue;
+            }
             let known: Vec<&str> = route.query.iter().map(|param| param.name).collect();
             let advice = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
             let name: String = name.chars().take(64).collect();
