@@ -20,21 +20,23 @@ const SILENCE: Duration = Duration::from_secs(300);
 /// The largest answer.
 const ANSWER: usize = 64 << 20;
 
+/// The heading of these options in the help.
+const FAR: &str = "A server on another machine";
+
 /// The running server to ask instead of the one on the data folder.
 #[derive(Args, Clone, Default)]
-#[command(next_help_heading = "A server on another machine")]
 pub(crate) struct ServerArgs {
     /// Its address, such as https://agents.example.com: the command is done there by the admin API [env: RIALTO_SERVER]
-    #[arg(long, value_name = "URL", conflicts_with_all = ["data", "store"])]
+    #[arg(long, value_name = "URL", help_heading = FAR, conflicts_with_all = ["data", "store"])]
     pub(crate) server: Option<String>,
     /// A key or token with a role there: env:NAME, file:PATH, or the key itself, which others on this machine may see [env: RIALTO_KEY]
-    #[arg(long, value_name = "KEY", conflicts_with = "key_file")]
+    #[arg(long, value_name = "KEY", help_heading = FAR, conflicts_with = "key_file")]
     pub(crate) key: Option<String>,
     /// The file with that key
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = FAR)]
     pub(crate) key_file: Option<PathBuf>,
     /// The certificate of the authority that the server's is from (PEM) [default: those that this machine trusts]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = FAR)]
     pub(crate) ca: Option<PathBuf>,
 }
 
@@ -217,7 +219,7 @@ fn checked(text: &str) -> anyhow::Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
+    use clap::{CommandFactory as _, Parser as _};
 
     use super::*;
     use crate::command::{Arguments, Command, Task};
@@ -264,6 +266,18 @@ mod tests {
             assert_eq!(list.at.far.secret().unwrap().as_deref(), key, "{words:?}");
             assert!(list.at.far.server.is_none());
         }
+    }
+
+    #[test]
+    fn the_help_has_these_options_under_a_heading_of_their_own() {
+        let all = Arguments::command();
+        let list = all.find_subcommand("task").and_then(|task| task.find_subcommand("list")).unwrap();
+        let under: Vec<&str> = list
+            .get_arguments()
+            .filter(|one| one.get_help_heading() == Some(FAR))
+            .map(|one| one.get_id().as_str())
+            .collect();
+        assert_eq!(under, ["server", "key", "key_file", "ca"]);
     }
 
     #[test]
