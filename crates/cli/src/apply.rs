@@ -1,7 +1,7 @@
 //! `rialto apply`: creates or updates systems and agents from YAML.
 //!
-//! The command talks to a server through the socket in its data folder, or over HTTP with `--url`. Agents are
-//! applied first, in any order of the files, because systems refer to them.
+//! The command talks to a server as every operator's command does, or with `--url` to Orloj's endpoints, which other
+//! servers have, too. Agents are applied first, in any order of the files, because systems refer to them.
 
 use std::fmt;
 use std::io::{Read, Write};
@@ -17,9 +17,9 @@ use serde_json::{Value, json};
 use systems::admin::apply_request;
 use systems::resources::ResourceDocument;
 
-use crate::command::{DataArgs, Output};
-use crate::config::{DataLocation, secret};
+use crate::command::Output;
 use crate::operate::{ask, print, text};
+use crate::remote::{OperatorArgs, ServerArgs};
 
 /// Most files of a folder, and documents of a command.
 const MOST: usize = 2_000;
@@ -31,14 +31,11 @@ pub(crate) struct Apply {
     /// A YAML file with one or more documents, a folder of them, or - for standard input
     #[arg(short, long, value_name = "FILE", required = true)]
     filename: Vec<PathBuf>,
-    /// A server to ask over HTTP, such as https://host [default: the one on the data folder]
-    #[arg(long, value_name = "URL")]
+    /// A server with Orloj's endpoints to ask by them, such as https://host
+    #[arg(long, value_name = "URL", conflicts_with = "server")]
     url: Option<String>,
-    /// An admin's key or token for it: env:NAME, file:PATH, or the key itself, which others on this machine may see
-    #[arg(long, value_name = "KEY", requires = "url")]
-    key: Option<String>,
     #[command(flatten)]
-    whereabouts: DataArgs,
+    at: OperatorArgs,
     #[command(flatten)]
     output: Output,
 }
@@ -59,13 +56,14 @@ pub(crate) fn run(command: &Apply) -> anyhow::Result<()> {
     // The sort is stable: otherwise the order of the files.
     documents.sort_by_key(|one: &One| one.kind != "Agent");
     let (mut done, mut failed) = (Vec::new(), Vec::new());
-    let mut far = command.url.as_deref().map(|url| Far::new(url, command.key.as_deref())).transpose()?;
-    let near = if far.is_none() { Some(DataLocation::at(&command.whereabouts)?) } else { None };
+    let mut far = command.url.as_deref().map(|url| Far::new(url, &command.at.far)).transpose()?;
+    let server = if far.is_none() { command.at.server()? } else { None };
     for one in &documents {
-        let outcome = match (&mut far, &near) {
+        let request = apply_request(RedactedText(one.text.clone()))?;
+        let outcome = match (&mut far, &server) {
             (Some(far), _) => far.apply(one),
-            (None, Some(near)) => ask(near, apply_request(RedactedText(one.text.clone()))?),
-            (None, None) => Ok(Value::Null),
+            (None, Some(server)) => server.ask(&request),
+            (None, None) => ask(&command.at, request),
         };
         match outcome {
             Ok(outcome) => done.push(outcome),
@@ -163,19 +161,11 @@ struct Far {
 }
 
 impl Far {
-    fn new(url: &str, key: Option<&str>) -> anyhow::Result<Far> {
+    fn new(url: &str, args: &ServerArgs) -> anyhow::Result<Far> {
         if !(url.starts_with("http://") || url.starts_with("https://")) {
             bail!("--url {url:?} is no address; write https://host");
         }
-        let key = match key {
-            Some(key) if key.starts_with("env:") || key.starts_with("file:") => Some(secret(key)?),
-            Some(key) => Some(key.to_owned()),
-            None => None,
-        };
-        let client = reqwest::Client::builder()
-            .redirect(reqwest::redirect::Policy::none())
-            .timeout(std::time::Duration::from_secs(60))
-            .build()?;
+        let (key, client) = (args.secret()?, args.client()?.timeout(std::time::Duration::from_secs(60)).build()?);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         Ok(Far { runtime, client, base: url.trim_end_matches('/').to_owned(), key })
     }

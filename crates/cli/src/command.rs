@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::remote::OperatorArgs;
+
 /// The default config file.
 pub(crate) const CONFIG_HERE: &str = "rialto.yaml";
 
@@ -160,7 +162,7 @@ pub(crate) struct TaskImport {
     /// The bundle: the file that the console or the admin API exports
     pub(crate) file: PathBuf,
     #[command(flatten)]
-    pub(crate) whereabouts: DataArgs,
+    pub(crate) at: OperatorArgs,
     #[command(flatten)]
     pub(crate) output: Output,
 }
@@ -168,7 +170,7 @@ pub(crate) struct TaskImport {
 #[derive(Args)]
 pub(crate) struct TaskList {
     #[command(flatten)]
-    pub(crate) whereabouts: DataArgs,
+    pub(crate) at: OperatorArgs,
     /// Only this agent's tasks [default: those of every agent]
     #[arg(long)]
     pub(crate) agent: Option<String>,
@@ -189,7 +191,7 @@ pub(crate) struct TaskOne {
     /// The task's id, or the one that its caller chose
     pub(crate) id: String,
     #[command(flatten)]
-    pub(crate) whereabouts: DataArgs,
+    pub(crate) at: OperatorArgs,
     #[command(flatten)]
     pub(crate) output: Output,
 }
@@ -218,7 +220,7 @@ pub(crate) struct KeysCreate {
     #[arg(long, value_name = "TIME", value_parser = gateway::product::config::duration)]
     pub(crate) expires: Option<std::time::Duration>,
     #[command(flatten)]
-    pub(crate) whereabouts: DataArgs,
+    pub(crate) at: OperatorArgs,
     #[command(flatten)]
     pub(crate) output: Output,
 }
@@ -226,7 +228,7 @@ pub(crate) struct KeysCreate {
 #[derive(Args)]
 pub(crate) struct KeysList {
     #[command(flatten)]
-    pub(crate) whereabouts: DataArgs,
+    pub(crate) at: OperatorArgs,
     #[command(flatten)]
     pub(crate) output: Output,
 }
@@ -236,7 +238,7 @@ pub(crate) struct KeysRevoke {
     /// The key's id, or the beginning of it that lists show
     pub(crate) id: String,
     #[command(flatten)]
-    pub(crate) whereabouts: DataArgs,
+    pub(crate) at: OperatorArgs,
     #[command(flatten)]
     pub(crate) output: Output,
 }
@@ -281,7 +283,7 @@ pub(crate) struct Migrate {
 #[derive(Args)]
 pub(crate) struct Doctor {
     #[command(flatten)]
-    pub(crate) whereabouts: DataArgs,
+    pub(crate) at: OperatorArgs,
     #[command(flatten)]
     pub(crate) output: Output,
 }
@@ -297,7 +299,7 @@ pub(crate) struct Demo {
 #[derive(Args)]
 pub(crate) struct Health {
     #[command(flatten)]
-    pub(crate) whereabouts: DataArgs,
+    pub(crate) at: OperatorArgs,
     #[command(flatten)]
     pub(crate) output: Output,
 }
@@ -305,7 +307,7 @@ pub(crate) struct Health {
 #[derive(Args)]
 pub(crate) struct Reload {
     #[command(flatten)]
-    pub(crate) whereabouts: DataArgs,
+    pub(crate) at: OperatorArgs,
     #[command(flatten)]
     pub(crate) output: Output,
 }

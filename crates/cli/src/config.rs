@@ -227,6 +227,8 @@ pub(crate) struct Cors {
 pub(crate) struct Console {
     /// Serve it. Default true on loopback, false on an address that other machines reach.
     pub(crate) enabled: Option<bool>,
+    /// The provider at which people sign in. Default none: they sign in with keys.
+    pub(crate) oidc: Option<crate::oidc_config::Oidc>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]

@@ -8,10 +8,11 @@ use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use systems::admin;
 
-use crate::command::{DataArgs, Serve};
+use crate::command::Serve;
 use crate::config::DataLocation;
 use crate::operate::{ask_data, ask_running, text};
 use crate::plan::Plan;
+use crate::remote::OperatorArgs;
 
 #[derive(Args)]
 pub(crate) struct Graph {
@@ -27,7 +28,7 @@ pub(crate) struct Graph {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    whereabouts: DataArgs,
+    at: OperatorArgs,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -53,12 +54,15 @@ pub(crate) fn run(command: &Graph) -> anyhow::Result<()> {
 
 /// The graph from the running server, else from the config; for a task, with the data.
 fn picture(command: &Graph) -> anyhow::Result<Value> {
-    let found = DataLocation::at(&command.whereabouts)?;
     let request = admin::graph_request(command.system.clone(), command.task.clone())?;
+    if let Some(server) = command.at.server()? {
+        return server.ask(&request);
+    }
+    let found = DataLocation::at(&command.at.whereabouts)?;
     if let Some(picture) = ask_running(&found, &request)? {
         return Ok(picture);
     }
-    let serve = Serve { whereabouts: command.whereabouts.clone(), ..Serve::default() };
+    let serve = Serve { whereabouts: command.at.whereabouts.clone(), ..Serve::default() };
     let systems = systems::agents_of(&Plan::make(&serve)?.products);
     if command.task.is_some() {
         return ask_data(&found, request, systems);

@@ -17,12 +17,14 @@ mod listen;
 #[cfg(feature = "market")]
 mod market;
 mod migrate;
+mod oidc_config;
 mod operate;
 mod plan;
 mod products;
 mod push;
 mod push_config;
 mod reload;
+mod remote;
 mod replicas;
 mod roster;
 mod serve;

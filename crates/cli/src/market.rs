@@ -8,9 +8,10 @@ use gateway::admin::RedactedText;
 use market::admin::{self, MarketOperation, OpenedKey};
 use serde_json::Value;
 
-use crate::command::{DataArgs, Output, OutputFormat};
-use crate::config::{Config, DataLocation};
+use crate::command::{Output, OutputFormat};
+use crate::config::Config;
 use crate::operate::{ask, print, text};
+use crate::remote::OperatorArgs;
 use market::config::Switch;
 
 #[derive(Subcommand)]
@@ -92,7 +93,7 @@ pub(crate) struct Verify {
 #[derive(Args)]
 pub(crate) struct At {
     #[command(flatten)]
-    whereabouts: DataArgs,
+    at: OperatorArgs,
     #[command(flatten)]
     output: Output,
     /// The same as --output json
@@ -115,14 +116,17 @@ fn key(said: &str) -> Result<Wanted, String> {
 
 impl At {
     fn ask(&self, wish: MarketOperation) -> anyhow::Result<Value> {
-        let tenant = match &self.whereabouts.config {
+        if let Some(server) = self.at.server()? {
+            return server.ask(&admin::request(None, wish)?);
+        }
+        let tenant = match &self.at.whereabouts.config {
             Some(file) => match Config::load(Some(file))?.market {
                 Some(Switch::On(market)) => Some(market.tenant().to_owned()),
                 Some(Switch::Off) | None => None,
             },
             None => None,
         };
-        ask(&DataLocation::at(&self.whereabouts)?, admin::request(tenant, wish)?)
+        ask(&self.at, admin::request(tenant, wish)?)
     }
 
     fn print(&self, value: &Value, person: impl FnOnce(&Value) -> String) -> anyhow::Result<()> {
@@ -280,7 +284,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::command::Arguments;
+    use crate::command::{Arguments, DataArgs};
     use crate::store::{StoreLocation, StoreTuning};
 
     #[test]
@@ -312,7 +316,7 @@ mod tests {
     fn at(folder: &std::path::Path) -> At {
         let (data, store) = (Some(folder.to_owned()), Some(StoreLocation::default()));
         At {
-            whereabouts: DataArgs { config: None, data, store },
+            at: OperatorArgs { whereabouts: DataArgs { config: None, data, store }, ..OperatorArgs::default() },
             output: Output { output: OutputFormat::Json },
             json: false,
         }

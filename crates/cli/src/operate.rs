@@ -1,5 +1,5 @@
-//! Commands for operators. They ask a running server through the socket in its data folder; without one they open
-//! the data directly.
+//! Commands for operators. They ask a running server through the socket in its data folder, or one elsewhere by its admin
+//! API ([`crate::remote`]); without one they open the data directly.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -22,11 +22,20 @@ use crate::config::{Config, DataLocation};
 use crate::guard::PolicyRule;
 use crate::products::PRODUCTS;
 use crate::push_config;
+use crate::remote::OperatorArgs;
 use crate::replicas;
 use crate::store::{self, RestoreFile, StoreKind, StoreTuning};
 
-/// Sends the request to the running server, or executes it on the data.
-pub(crate) fn ask(found: &DataLocation, request: impl Into<AdminRequest>) -> anyhow::Result<Value> {
+/// Sends the request to the server elsewhere or to the running one here, or executes it on the data.
+pub(crate) fn ask(at: &OperatorArgs, request: impl Into<AdminRequest>) -> anyhow::Result<Value> {
+    match at.server()? {
+        Some(server) => server.ask(&request.into()),
+        None => ask_here(&DataLocation::at(&at.whereabouts)?, request),
+    }
+}
+
+/// Sends the request to the running server on the data, or executes it on the data.
+fn ask_here(found: &DataLocation, request: impl Into<AdminRequest>) -> anyhow::Result<Value> {
     let request = request.into();
     match ask_running(found, &request)? {
         Some(answer) => Ok(answer),
@@ -103,12 +112,12 @@ pub(crate) fn task(command: &Task) -> anyhow::Result<()> {
         Task::List(list) => list_tasks(list),
         Task::Show(one) => show_task(one),
         Task::Cancel(one) => {
-            let done = ask(&DataLocation::at(&one.whereabouts)?, CoreRequest::TaskCancel { id: one.id.clone() })?;
+            let done = ask(&one.at, CoreRequest::TaskCancel { id: one.id.clone() })?;
             print(&one.output, &done, |v| format!("{} is {}", text(&v["id"]), text(&v["state"])))
         }
         Task::Import(import) => import_task(import),
         Task::Purge(one) => {
-            let done = ask(&DataLocation::at(&one.whereabouts)?, CoreRequest::TaskPurge { id: one.id.clone() })?;
+            let done = ask(&one.at, CoreRequest::TaskPurge { id: one.id.clone() })?;
             print(&one.output, &done, |v| format!("{} is gone", text(&v["purged"])))
         }
     }
@@ -121,7 +130,7 @@ fn import_task(import: &TaskImport) -> anyhow::Result<()> {
     let mut bundle = String::new();
     // A byte more than the largest bundle tells that there is more.
     opened.take(admin::LARGEST_BUNDLE as u64 + 1).read_to_string(&mut bundle).with_context(unread)?;
-    let done = ask(&DataLocation::at(&import.whereabouts)?, CoreRequest::TaskImport { bundle })?;
+    let done = ask(&import.at, CoreRequest::TaskImport { bundle })?;
     print(&import.output, &done, |v| {
         let (id, of) = (text(&v["id"]), text(&v["of"]));
         format!("{id} is a copy of {of}; see it with: rialto task show {id}")
@@ -129,10 +138,9 @@ fn import_task(import: &TaskImport) -> anyhow::Result<()> {
 }
 
 fn list_tasks(list: &TaskList) -> anyhow::Result<()> {
-    let found = DataLocation::at(&list.whereabouts)?;
     let state = list.state.as_deref().map(parse_state).transpose()?.map(State::code);
     let (agent, tenant) = (list.agent.clone(), list.tenant.clone());
-    let page = ask(&found, CoreRequest::TaskList { agent, tenant, state, limit: list.limit })?;
+    let page = ask(&list.at, CoreRequest::TaskList { agent, tenant, state, limit: list.limit })?;
     print(&list.output, &page, |page| {
         let tasks: Vec<&Value> = page["tasks"].as_array().into_iter().flatten().collect();
         let columns =
@@ -156,7 +164,8 @@ fn list_tasks(list: &TaskList) -> anyhow::Result<()> {
             };
             lines.push(line(&mut columns.iter().map(|(_, member)| text(&task[*member]).to_owned()), &message));
         }
-        lines.push(format!("{} of {}", tasks.len(), page["total"]));
+        let least = if page["total_is_exact"] == false { "at least " } else { "" };
+        lines.push(format!("{} of {least}{}", tasks.len(), page["total"]));
         lines.join("\n")
     })
 }
@@ -181,7 +190,7 @@ fn parse_state(name: &str) -> anyhow::Result<State> {
 }
 
 fn show_task(one: &TaskOne) -> anyhow::Result<()> {
-    let shown = ask(&DataLocation::at(&one.whereabouts)?, CoreRequest::TaskShow { id: one.id.clone() })?;
+    let shown = ask(&one.at, CoreRequest::TaskShow { id: one.id.clone() })?;
     print(&one.output, &shown, |task| {
         let mut lines = Vec::new();
         for key in ["id", "alias", "state", "status_at", "message", "agent", "tenant", "owner", "context", "created_at"]
@@ -206,8 +215,8 @@ fn show_task(one: &TaskOne) -> anyhow::Result<()> {
 pub(crate) fn keys(command: &Keys) -> anyhow::Result<()> {
     match command {
         Keys::Create(create) => {
-            // An invalid config does not matter here: then no scope is known by its policy.
-            let policy = Config::load(create.whereabouts.config.as_deref()).ok().and_then(|config| config.policy);
+            // An invalid config does not matter here: then no scope is known by its policy. A server elsewhere knows its own.
+            let policy = Config::load(create.at.whereabouts.config.as_deref()).ok().and_then(|config| config.policy);
             let rules: Vec<_> = policy.iter().flatten().map(PolicyRule::settings).collect();
             let request = CoreRequest::KeysCreate {
                 name: create.name.clone(),
@@ -216,14 +225,14 @@ pub(crate) fn keys(command: &Keys) -> anyhow::Result<()> {
                 policy_scopes: gateway::scopes::named_by(&rules).map(str::to_owned).collect(),
                 expires_in_ms: create.expires.map(|time| time.as_millis() as u64),
             };
-            let made = ask(&DataLocation::at(&create.whereabouts)?, request)?;
+            let made = ask(&create.at, request)?;
             print(&create.output, &made, |key| {
                 let secret = text(&key["secret"]);
                 format!("{secret}\nthis is shown once; revoke it with: rialto keys revoke {}", text(&key["id"]))
             })
         }
         Keys::List(list) => {
-            let listed = ask(&DataLocation::at(&list.whereabouts)?, CoreRequest::KeysList)?;
+            let listed = ask(&list.at, CoreRequest::KeysList)?;
             print(&list.output, &listed, |listed| {
                 let mut lines = vec![format!(
                     "{:10}  {:16}  {:12}  {:8}  {:24}  SCOPES",
@@ -243,7 +252,7 @@ pub(crate) fn keys(command: &Keys) -> anyhow::Result<()> {
             })
         }
         Keys::Revoke(one) => {
-            let gone = ask(&DataLocation::at(&one.whereabouts)?, CoreRequest::KeysRevoke { id: one.id.clone() })?;
+            let gone = ask(&one.at, CoreRequest::KeysRevoke { id: one.id.clone() })?;
             print(&one.output, &gone, |key| format!("{} ({}) is revoked", text(&key["id"]), text(&key["name"])))
         }
     }
@@ -251,7 +260,7 @@ pub(crate) fn keys(command: &Keys) -> anyhow::Result<()> {
 
 /// Makes a running server read its config again.
 pub(crate) fn reload(command: &Reload) -> anyhow::Result<()> {
-    let done = ask(&DataLocation::at(&command.whereabouts)?, CoreRequest::Reload)?;
+    let done = ask(&command.at, CoreRequest::Reload)?;
     let names = |list: &Value| list.as_array().into_iter().flatten().map(text).collect::<Vec<_>>().join(", ");
     print(&command.output, &done, |done| {
         if done["outcome"] == "refused" {
@@ -285,7 +294,7 @@ pub(crate) fn backup(command: &Backup) -> anyhow::Result<()> {
     if let Some(tools) = found.store.kind().tools() {
         bail!("a database is copied with its own tools, also while it is served: {}", tools.backup);
     }
-    ask(&found, CoreRequest::Backup { to: to.clone() })?;
+    ask_here(&found, CoreRequest::Backup { to: to.clone() })?;
     let mut out = std::io::stdout();
     writeln!(out, "written to {}; put it back with: rialto restore {}", to.display(), to.display())?;
     let key = found.key_file.clone().unwrap_or_else(|| found.folder.join(gateway::webhooks::SEAL_KEY));
@@ -317,16 +326,23 @@ fn open_and_close(folder: &Path) -> anyhow::Result<()> {
 }
 
 pub(crate) fn doctor(command: &Doctor) -> anyhow::Result<()> {
-    let at = DataLocation::at(&command.whereabouts)?;
-    let mut found = ask(&at, CoreRequest::Doctor)?;
-    found["data"] = json!(at.folder);
-    if found["left_alone"].is_null() {
-        found["left_alone"] = json!(left_alone(&at)?);
-    }
+    let mut found = match command.at.server()? {
+        Some(server) => server.ask(&CoreRequest::Doctor.into())?,
+        None => {
+            let at = DataLocation::at(&command.at.whereabouts)?;
+            let mut found = ask_here(&at, CoreRequest::Doctor)?;
+            found["data"] = json!(at.folder);
+            if found["left_alone"].is_null() {
+                found["left_alone"] = json!(left_alone(&at)?);
+            }
+            found["disk_free_bytes"] = json!(rustix::fs::statvfs(&at.folder).ok().map(|d| d.f_bavail * d.f_frsize));
+            found
+        }
+    };
     // A database's disk is on another machine.
     let local = store::kind_named(text(&found["store"])).is_none_or(store::is_in_folder);
-    if local && let Ok(disk) = rustix::fs::statvfs(&at.folder) {
-        found["disk_free_bytes"] = json!(disk.f_bavail * disk.f_frsize);
+    if !local {
+        found["disk_free_bytes"] = Value::Null;
     }
     found["advice"] = json!(advice(&found));
     print(&command.output, &found, |found| {
@@ -348,7 +364,8 @@ pub(crate) fn doctor(command: &Doctor) -> anyhow::Result<()> {
             "starts",
             "schema",
         ] {
-            if local || !matches!(key, "wal_bytes" | "disk_free_bytes") {
+            let is_known = !found[key].is_null();
+            if is_known && (local || !matches!(key, "wal_bytes" | "disk_free_bytes")) {
                 lines.push(format!("{key:14} {}", plain(&found[key])));
             }
         }
@@ -379,12 +396,16 @@ fn left_alone(at: &DataLocation) -> anyhow::Result<Vec<String>> {
 
 /// Asks the running server whether it is ready, for container supervisors.
 pub(crate) fn health(command: &Health) -> anyhow::Result<()> {
-    let found = DataLocation::at(&command.whereabouts)?;
-    let Some(answer) = ask_running(&found, &CoreRequest::Health.into())? else {
-        bail!(
-            "no server runs on the data in {}; start one with rialto serve, or name its data folder with --data",
-            found.folder.display()
-        );
+    let request = CoreRequest::Health.into();
+    let answer = match command.at.server()? {
+        Some(server) => server.ask(&request)?,
+        None => {
+            let found = DataLocation::at(&command.at.whereabouts)?;
+            ask_running(&found, &request)?.with_context(|| {
+                let folder = found.folder.display();
+                format!("no server runs on the data in {folder}; start one with rialto serve, or name its data folder with --data")
+            })?
+        }
     };
     print(&command.output, &answer, |_| "ready".into())
 }

@@ -214,6 +214,7 @@ impl Plan {
         let issuers = config.auth.jwt.iter().filter_map(|issuer| wrong.take(issuer.settings())).collect();
         let throttle = wrong.take(guard::throttle(&config.limits, &self.data));
         let trusted_proxies = wrong.take(guard::networks(&config.trusted_proxies)).unwrap_or_default();
+        let oidc = config.console.oidc.as_ref().and_then(|oidc| wrong.take(oidc.settings()));
         wrong.finish()?;
         let defaults = ConnectionTimeouts::default();
         let settings = Settings {
@@ -259,6 +260,7 @@ impl Plan {
             jwks: None,
             console: config.console.enabled.unwrap_or(self.exposed().is_none()),
             effective: Arc::default(),
+            oidc,
             left_alone: Vec::new(),
         };
         settings.check()?;

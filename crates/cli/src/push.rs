@@ -7,9 +7,9 @@ use gateway::admin::CoreRequest;
 use model::PushState;
 use serde_json::Value;
 
-use crate::command::{DataArgs, Output, config_here};
-use crate::config::DataLocation;
+use crate::command::{Output, config_here};
 use crate::operate::{ask, print, text};
+use crate::remote::OperatorArgs;
 
 #[derive(Subcommand)]
 pub(crate) enum Push {
@@ -22,7 +22,7 @@ pub(crate) enum Push {
 #[derive(Args)]
 pub(crate) struct List {
     #[command(flatten)]
-    whereabouts: DataArgs,
+    at: OperatorArgs,
     /// Only those of this task
     #[arg(long, value_name = "ID")]
     task: Option<String>,
@@ -46,7 +46,7 @@ pub(crate) struct Redeliver {
     #[arg(long, value_name = "SEQ")]
     from: Option<u64>,
     #[command(flatten)]
-    whereabouts: DataArgs,
+    at: OperatorArgs,
     #[command(flatten)]
     output: Output,
 }
@@ -71,17 +71,17 @@ impl From<State> for PushState {
 impl Redeliver {
     /// The data's location, and the id of the push config. `--config` used to be that id; it now names the config
     /// file, as in other commands, but a value that is no file still counts as an id.
-    fn meant(&self) -> (DataArgs, Option<String>) {
-        let mut whereabouts = self.whereabouts.clone();
-        let old = match (&self.push_config, &whereabouts.config) {
+    fn meant(&self) -> (OperatorArgs, Option<String>) {
+        let mut at = self.at.clone();
+        let old = match (&self.push_config, &at.whereabouts.config) {
             (None, Some(named)) if !named.exists() => Some(named.display().to_string()),
             (Some(_), _) | (None, _) => None,
         };
         if old.is_some() {
             // Then no config file is named, and the usual one says where the data is.
-            whereabouts.config = config_here().map(PathBuf::from);
+            at.whereabouts.config = config_here().map(PathBuf::from);
         }
-        (whereabouts, self.push_config.clone().or(old))
+        (at, self.push_config.clone().or(old))
     }
 }
 
@@ -90,13 +90,13 @@ pub(crate) fn run(command: &Push) -> anyhow::Result<()> {
         Push::List(list) => {
             let state = list.state.map(|state| PushState::from(state).code());
             let request = CoreRequest::PushList { task: list.task.clone(), state, limit: list.limit };
-            let listed = ask(&DataLocation::at(&list.whereabouts)?, request)?;
+            let listed = ask(&list.at, request)?;
             print(&list.output, &listed, table)
         }
         Push::Redeliver(again) => {
-            let (whereabouts, id) = again.meant();
+            let (at, id) = again.meant();
             let request = CoreRequest::PushRedeliver { task: again.task.clone(), id, from: again.from };
-            let done = ask(&DataLocation::at(&whereabouts)?, request)?;
+            let done = ask(&at, request)?;
             print(&again.output, &done, |done| {
                 format!("{} push configs of {} are delivered to again", done["redelivered"], text(&done["task"]))
             })
@@ -143,8 +143,8 @@ mod tests {
         let Command::Push(Push::Redeliver(again)) = Arguments::try_parse_from(typed).unwrap().command else {
             panic!("{words:?} is another command");
         };
-        let (whereabouts, id) = again.meant();
-        (whereabouts.config.map(|file| file.display().to_string()), id)
+        let (at, id) = again.meant();
+        (at.whereabouts.config.map(|file| file.display().to_string()), id)
     }
 
     #[test]

@@ -12,9 +12,9 @@ use serde_json::Value;
 use shop::admin::{self, CatalogueText, ShopOperation};
 use shop_rules::site::SiteDraft as Draft;
 
-use crate::command::{DataArgs, Output, OutputFormat};
-use crate::config::DataLocation;
+use crate::command::{Output, OutputFormat};
 use crate::operate::{ask, print, text};
+use crate::remote::OperatorArgs;
 
 #[derive(Subcommand)]
 pub(crate) enum Shop {
@@ -159,7 +159,7 @@ pub(crate) struct Verify {
 #[derive(Args)]
 struct At {
     #[command(flatten)]
-    whereabouts: DataArgs,
+    at: OperatorArgs,
     #[command(flatten)]
     output: Output,
     /// The same as --output json
@@ -169,7 +169,7 @@ struct At {
 
 impl At {
     fn ask(&self, wish: ShopOperation) -> anyhow::Result<Value> {
-        ask(&DataLocation::at(&self.whereabouts)?, admin::request(wish)?)
+        ask(&self.at, admin::request(wish)?)
     }
 
     fn print(&self, value: &Value, person: impl FnOnce(&Value) -> String) -> anyhow::Result<()> {
@@ -413,7 +413,7 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::command::Arguments;
+    use crate::command::{Arguments, DataArgs};
     use crate::store::StoreLocation;
 
     #[test]
@@ -444,7 +444,7 @@ mod tests {
     fn at(folder: &Path) -> At {
         let (data, store) = (Some(folder.to_owned()), Some(StoreLocation::default()));
         At {
-            whereabouts: DataArgs { config: None, data, store },
+            at: OperatorArgs { whereabouts: DataArgs { config: None, data, store }, ..OperatorArgs::default() },
             output: Output { output: OutputFormat::Json },
             json: false,
         }

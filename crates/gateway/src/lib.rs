@@ -96,6 +96,8 @@ pub struct GatewayVersion {
     admin: Arc<OnceLock<admin::AdminDoor>>,
     /// Sessions of the console; every version of the server shares them.
     pub(crate) sessions: Arc<console::sessions::Sessions>,
+    /// The same of sign-ins at a provider.
+    pub(crate) sign_ins: Arc<console::sign_ins::SignIns>,
 }
 
 impl GatewayVersion {
@@ -128,6 +130,7 @@ impl GatewayVersion {
             tools: Arc::default(),
             admin: Arc::default(),
             sessions: Arc::default(),
+            sign_ins: Arc::default(),
         }))
     }
 
@@ -161,6 +164,7 @@ impl GatewayVersion {
             tools: self.tools.clone(),
             admin: self.admin.clone(),
             sessions: self.sessions.clone(),
+            sign_ins: self.sign_ins.clone(),
         })
     }
 

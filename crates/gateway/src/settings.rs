@@ -8,6 +8,7 @@ use model::{Time, Visibility};
 use uuid::Uuid;
 
 pub use crate::auth::jwt::{Algorithm, Issuer, KeySource};
+pub use crate::auth::oidc::{OidcSettings, RoleRule, RuleTenant};
 use crate::effective_config::EffectiveConfig;
 pub use crate::limits::ThrottleLimits;
 pub use crate::policy::{Effect, Rule};
@@ -81,6 +82,8 @@ pub struct Settings {
     pub console: bool,
     /// The config that these settings are made of, for operators.
     pub effective: Arc<EffectiveConfig>,
+    /// The provider whose people may sign in to the console.
+    pub oidc: Option<OidcSettings>,
     /// Data that this server does not serve, a sentence for each kind; part of the findings of `rialto doctor`.
     pub left_alone: Vec<String>,
 }
@@ -156,6 +159,7 @@ impl Settings {
             jwks: None,
             console: false,
             effective: Arc::default(),
+            oidc: None,
             left_alone: Vec::new(),
             agent_ids: Vec::new(),
             files: FileLinkSettings::default(),

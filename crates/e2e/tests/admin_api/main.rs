@@ -10,18 +10,22 @@
 //! * `problems`: requests that are refused
 //! * `playground`: calls to other servers, and receivers of webhooks
 //! * `products`: systems, the market, shops, and the money of a task
+//! * `commands`: every command of the `rialto` program by every kind of caller
+//! * `remote`: that program with `--server`, and the same output as on the machine
 //! * `open`: servers without credentials, and without the API
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 
 mod bundle;
 mod changes;
+mod commands;
 mod messages;
 mod open;
 mod operations;
 mod playground;
 mod problems;
 mod products;
+mod remote;
 mod roles;
 mod tasks;
 mod tenants;

@@ -110,10 +110,12 @@ const ROWS: &[Row] = &[
     ("GET", "/sites/{slug}/stock", About::Site, 0, None, 200),
     ("GET", "/orders", About::Own, 0, None, 200),
     ("GET", "/orders/{id}", About::Order, 0, None, 200),
+    // `commands` has the role of each command.
+    ("POST", "/commands", About::Own, 0, Some(r#"{"do":"doctor"}"#), 200),
 ];
 
 /// Operations that change nothing although they are no GET.
-const CHECKS: [&str; 2] = ["/policy:check", "/ledger:verify"];
+const CHECKS: [&str; 3] = ["/policy:check", "/ledger:verify", "/commands"];
 
 fn expected(caller: &str, row: &Row) -> u16 {
     let (_, _, about, least, _, success) = *row;

@@ -8,6 +8,7 @@ use model::Fault;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::role::{self, CommandAccess};
 use super::{AdminContext, CoreRequest};
 use crate::product::ProductKind;
 
@@ -21,6 +22,8 @@ pub struct AdminCommand {
     pub is_audited: bool,
     /// Whether it reads or writes secrets that are encrypted in the store.
     pub has_secrets: bool,
+    /// Who may use it with these arguments by way of the admin API.
+    pub access: fn(&Value) -> CommandAccess,
     pub perform: for<'a> fn(&'a AdminContext<'a>, Value) -> BoxFuture<'a, Result<Value, Fault>>,
 }
 
@@ -39,7 +42,7 @@ struct Named<'a> {
 }
 
 impl AdminRequest {
-    pub(super) fn read(line: &str, products: &[&'static dyn ProductKind]) -> serde_json::Result<AdminRequest> {
+    pub(crate) fn read(line: &str, products: &[&'static dyn ProductKind]) -> serde_json::Result<AdminRequest> {
         let named: Named<'_> = serde_json::from_str(line)?;
         let command = products.iter().flat_map(|product| product.admin()).find(|command| command.name == named.name);
         let Some(command) = command else { return serde_json::from_str(line).map(AdminRequest::Core) };
@@ -68,6 +71,14 @@ impl AdminRequest {
                 Some(what) => format!("{} {what}", command.name),
                 None => command.name.to_owned(),
             },
+        }
+    }
+
+    /// Who may use it by way of the admin API; none, if it is for the machine alone.
+    pub(crate) fn access(&self) -> Option<CommandAccess> {
+        match self {
+            AdminRequest::Core(request) => role::of_core(request),
+            AdminRequest::Product(command, arguments) => Some((command.access)(arguments)),
         }
     }
 
@@ -121,6 +132,7 @@ mod tests {
         creates_data: |arguments| arguments["wish"]["what"] == "open",
         is_audited: true,
         has_secrets: true,
+        access: |_| CommandAccess::about_server(role::ApiRole::Admin),
         perform: |_, arguments| async move { Ok(arguments) }.boxed(),
     }];
 

@@ -1,5 +1,6 @@
-//! Commands of operators: the `rialto` command sends them to a running server through the socket in its data folder, or
-//! performs them on the data itself when no server runs. One JSON object a line, one answer a line.
+//! Commands of operators: the `rialto` command sends them to a running server through the socket in its data folder, one
+//! JSON object a line and one answer a line, or to one elsewhere by its admin API ([`crate::admin_api`]), or performs them on
+//! the data itself when no server runs.
 
 mod audit;
 pub(crate) mod bundle;
@@ -7,6 +8,7 @@ mod command;
 mod keys;
 pub(crate) mod messages;
 mod push;
+mod role;
 mod secret;
 pub(crate) mod tasks;
 
@@ -16,7 +18,7 @@ use std::time::Instant;
 
 use engine::Engine;
 use model::ports::Future;
-use model::{Fault, Kind, State};
+use model::{Fault, Kind, MemoryShare, State};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -199,22 +201,39 @@ impl AdminContext<'_> {
     }
 
     /// The own id of the task that a command names.
-    pub(crate) async fn task(&self, id: &str) -> Result<model::TaskId, Fault> {
+    pub async fn task(&self, id: &str) -> Result<model::TaskId, Fault> {
         tasks::named(self.engine, self.products, self.reach(), id).await
+    }
+
+    /// The number of rows that a list may have. A caller of the admin API gets a bounded one.
+    pub fn rows(&self, limit: u32) -> Result<u32, Fault> {
+        if self.requester.is_some() && limit > ROWS {
+            let says = format!("limit is at most {ROWS} by way of the admin API: ask for fewer");
+            return Err(Fault::params("limit", says));
+        }
+        Ok(limit)
+    }
+
+    /// The size of an answer that grows with tasks.
+    fn answer_size(&self) -> AnswerSize {
+        let server = self.running.filter(|_| self.requester.is_some()).map(|running| running.serving.now());
+        AnswerSize { share: server.map(|server| server.answers.share()) }
     }
 
     /// Logs a change that a caller of the admin API has made. Changes through the socket are not logged, but for those of
     /// keys.
     pub(crate) fn changed(&self, what: &'static str, change: &str, mut line: Value) {
-        if let Some(requester) = self.requester {
+        if self.requester.is_some() {
             line["change"] = json!(change);
-            requester.sign(&mut line);
             self.audit(what, line);
         }
     }
 
-    /// Appends a line to the audit log.
+    /// Appends a line to the audit log, with the caller of the admin API who made the change.
     pub fn audit(&self, what: &'static str, mut line: Value) {
+        if let Some(requester) = self.requester {
+            requester.sign(&mut line);
+        }
         line["at"] = json!(model::Time(jiff::Timestamp::now().as_millisecond()).to_string());
         line["what"] = json!(what);
         audit::append(self.folder, &line);
@@ -253,6 +272,35 @@ impl AdminContext<'_> {
     }
 }
 
+/// Most rows of a list for a caller of the admin API.
+const ROWS: u32 = 1_000;
+/// Most bytes of such a caller's answer, as JSON.
+const ANSWER: usize = 8 << 20;
+/// A tree of JSON takes up to this many times the memory of its text.
+const TREE: usize = 4;
+
+/// The memory of an answer for a caller of the admin API, counted as it grows. Other answers are not bounded.
+struct AnswerSize {
+    share: Option<MemoryShare>,
+}
+
+impl AnswerSize {
+    /// Counts a part of the answer; `advice` is about an answer that is too large.
+    fn grow(&mut self, part: &Value, advice: &str) -> Result<(), Fault> {
+        let Some(share) = &mut self.share else { return Ok(()) };
+        let bytes = part.to_string().len().saturating_mul(TREE);
+        if share.bytes() + bytes > ANSWER * TREE {
+            let says = format!("the answer has more than {} MiB: {advice}", ANSWER >> 20);
+            return Err(Fault::new(Kind::InvalidParams, says));
+        }
+        if !share.grow(bytes) {
+            let says = "the server has as many large answers in memory as it may; try again in a moment";
+            return Err(Fault::new(Kind::Unavailable, says).retry_after(2));
+        }
+        Ok(())
+    }
+}
+
 impl Requester<'_> {
     fn sign(&self, line: &mut Value) {
         line["by"] = json!(self.name);
@@ -266,8 +314,8 @@ pub(crate) use audit::{AuditPage, read as read_audit};
 pub use bundle::LARGEST as LARGEST_BUNDLE;
 pub use command::{AdminCommand, AdminRequest};
 pub use keys::{FirstKey, first as first_key, load as load_keys};
+pub use role::{ApiRole, CommandAccess};
 pub use secret::RedactedText;
-pub use tasks::own_id as task_by_own_id;
 
 /// The fault of a product's command whose arguments cannot be read.
 pub fn wrong_arguments(error: serde_json::Error) -> Fault {
@@ -291,7 +339,9 @@ async fn perform_core(context: &AdminContext<'_>, request: CoreRequest) -> Resul
             let server = context.running.map(|running| running.serving.now());
             let rules = server.as_ref().and_then(|server| server.settings.policy.as_deref()).unwrap_or_default();
             let of_products: Vec<&str> = context.products.iter().flat_map(|product| product.scopes()).collect();
-            let named = policy_scopes.iter().map(String::as_str).chain(named_by(rules));
+            // A caller elsewhere does not say what this server's config has.
+            let of_config = policy_scopes.iter().filter(|_| context.requester.is_none()).map(String::as_str);
+            let named = of_config.chain(named_by(rules));
             check_known(&scopes, &of_products, named).map_err(|text| Fault::params("scopes", text))?;
             if let Some(own) = context.tenant() {
                 refuse_beyond(own, &tenant, &scopes)?;
@@ -312,9 +362,9 @@ async fn perform_core(context: &AdminContext<'_>, request: CoreRequest) -> Resul
         }
         CoreRequest::TaskList { agent, tenant, state, limit } => {
             let state = state.and_then(State::from_code);
-            tasks::list(engine, tasks::TaskFilter { tenant, agent, state }, limit).await
+            tasks::list(context, tasks::TaskFilter { tenant, agent, state }, context.rows(limit)?).await
         }
-        CoreRequest::TaskShow { id } => tasks::show(engine, context.task(&id).await?).await,
+        CoreRequest::TaskShow { id } => tasks::show(context, context.task(&id).await?).await,
         CoreRequest::TaskCancel { id } => {
             let task = engine.cancel_by_operator(context.task(&id).await?).await?;
             context.changed("tasks", "canceled", json!({ "task": task.id.to_string(), "tenant": &*task.tenant }));
@@ -346,7 +396,9 @@ async fn perform_core(context: &AdminContext<'_>, request: CoreRequest) -> Resul
             }
             Ok(outcome)
         }
-        CoreRequest::PushList { task, state, limit } => push::list(context, task.as_deref(), state, limit).await,
+        CoreRequest::PushList { task, state, limit } => {
+            push::list(context, task.as_deref(), state, context.rows(limit)?).await
+        }
         CoreRequest::PushRedeliver { task, id, from } => push::redeliver(context, &task, id.as_deref(), from).await,
     }
 }
@@ -418,7 +470,13 @@ async fn doctor(context: &AdminContext<'_>) -> Result<Value, Fault> {
         })
     });
     let states = health.states.iter().map(|(state, n)| (state.word().to_owned(), json!(n)));
+    // They are about the machine.
+    let is_whole = context.tenant().is_none();
+    let folder = context.running.filter(|_| is_whole).map(|_| context.folder);
+    let disk = folder.and_then(|folder| rustix::fs::statvfs(folder).ok());
     Ok(json!({
+        "data": folder,
+        "disk_free_bytes": disk.map(|disk| disk.f_bavail * disk.f_frsize),
         "store": health.kind,
         "left_alone": left_alone,
         "schema": health.schema,

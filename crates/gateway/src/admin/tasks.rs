@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::AdminContext;
 use crate::product::ProductKinds;
 use engine::Engine;
 use model::ports::store::TaskQuery;
@@ -21,6 +22,9 @@ const LOOKS: usize = 20;
 const READ: usize = 2_000;
 /// The characters of a message that are searched for a text.
 const SEARCHED: usize = 16 << 10;
+
+/// The bytes of a log that are read at a time.
+const PIECE: usize = 1 << 20;
 
 /// The tasks that a command may name.
 #[derive(Clone, Copy)]
@@ -170,10 +174,22 @@ fn unavailable(trouble: model::ports::store::StoreError) -> Fault {
 
 /// The newest `limit` tasks, and the number of all. The store counts tasks by state; by tenant or agent they are
 /// counted here, which reads every row.
-pub(super) async fn list(engine: &Engine, wanted: TaskFilter, limit: u32) -> Result<Value, Fault> {
+///
+/// For a caller of one tenant, another tenant has no tasks. The rows that are read for a caller of the admin API are
+/// bounded; where there may be more, `total_is_exact` is false.
+pub(super) async fn list(context: &AdminContext<'_>, mut wanted: TaskFilter, limit: u32) -> Result<Value, Fault> {
+    let engine = context.engine;
+    if let Some(own) = context.tenant() {
+        if wanted.tenant.as_deref().is_some_and(|named| named != own) {
+            return Ok(json!({ "tasks": [], "total": 0, "total_is_exact": true }));
+        }
+        wanted.tenant = Some(own.to_owned());
+    }
     let counted = wanted.tenant.is_none() && wanted.agent.is_none();
+    let mut looks = if context.requester.is_some() { LOOKS } else { usize::MAX };
     let (mut ids, mut found, mut query) = (Vec::new(), 0, wanted.query());
-    loop {
+    while looks > 0 {
+        looks -= 1;
         let page = engine.store().tasks(query.clone()).await.map_err(unavailable)?;
         found += page.tasks.len() as u64;
         ids.extend(page.tasks.into_iter().take(limit as usize - ids.len()));
@@ -182,16 +198,19 @@ pub(super) async fn list(engine: &Engine, wanted: TaskFilter, limit: u32) -> Res
             break;
         }
     }
-    let mut tasks = Vec::new();
+    let (mut tasks, mut size) = (Vec::new(), context.answer_size());
     for id in ids {
-        match engine.task(id).await {
-            Ok(Some(task)) => tasks.push(summary(&task)),
+        let shown = match engine.task(id).await {
+            Ok(Some(task)) => summary(&task),
             // Removed meanwhile.
-            Ok(None) => {}
+            Ok(None) => continue,
             // The other tasks are still listed.
-            Err(fault) => tasks.push(json!({ "id": id.to_string(), "message": format!("cannot be read: {fault}") })),
-        }
+            Err(fault) => json!({ "id": id.to_string(), "message": format!("cannot be read: {fault}") }),
+        };
+        size.grow(&shown, "ask for fewer tasks")?;
+        tasks.push(shown);
     }
+    let is_exact = query.before.is_none() || counted;
     let total = match (counted && query.before.is_some(), wanted.state) {
         // The loop has seen them all.
         (false, _) => found,
@@ -201,7 +220,7 @@ pub(super) async fn list(engine: &Engine, wanted: TaskFilter, limit: u32) -> Res
             states.iter().find(|(known, _)| *known == state).map_or(0, |(_, n)| *n)
         }
     };
-    Ok(json!({ "tasks": tasks, "total": total }))
+    Ok(json!({ "tasks": tasks, "total": total, "total_is_exact": is_exact }))
 }
 
 pub(super) fn summary(task: &Task) -> Value {
@@ -225,23 +244,31 @@ pub(super) fn summary(task: &Task) -> Value {
     })
 }
 
-pub(super) async fn show(engine: &Engine, id: TaskId) -> Result<Value, Fault> {
+pub(super) async fn show(context: &AdminContext<'_>, id: TaskId) -> Result<Value, Fault> {
+    let engine = context.engine;
     let task = engine.task(id).await?.ok_or_else(|| Fault::task_not_found(id))?;
-    let mut logs = engine.store().logs(vec![id]).await.map_err(unavailable)?;
-    let events = logs.pop().unwrap_or_default().into_iter().map(|event| {
-        let body = serde_json::to_value(&event.body).unwrap_or(Value::Null);
-        json!({ "seq": event.seq.0, "at": event.at.to_string(), "event": body })
-    });
+    let (mut log, mut after, mut size) = (Vec::new(), Seq::ZERO, context.answer_size());
+    loop {
+        let events = engine.store().events(id, after, PIECE).await.map_err(unavailable)?;
+        let Some(last) = events.last() else { break };
+        after = last.seq;
+        for event in events {
+            let body = serde_json::to_value(&event.body).unwrap_or(Value::Null);
+            let shown = json!({ "seq": event.seq.0, "at": event.at.to_string(), "event": body });
+            size.grow(&shown, "the log can be read page by page, at GET /tasks/{id}/events")?;
+            log.push(shown);
+        }
+    }
     let mut shown = summary(&task);
     shown["artifacts"] = json!(task.artifacts.len());
     shown["messages"] = json!(task.history.len());
     shown["turn"] = json!(task.core.turn.map(|turn| json!({ "id": turn.id.to_string(), "attempt": turn.attempt })));
-    shown["log"] = events.collect();
+    shown["log"] = log.into();
     Ok(shown)
 }
 
 /// The same as [`named`], also for the own id of a task that is gone.
-pub async fn own_id(engine: &Engine, products: ProductKinds<'_>, text: &str) -> Result<TaskId, Fault> {
+pub(super) async fn own_id(engine: &Engine, products: ProductKinds<'_>, text: &str) -> Result<TaskId, Fault> {
     match text.parse() {
         Ok(id) => Ok(id),
         Err(_) => {

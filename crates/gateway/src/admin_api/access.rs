@@ -8,49 +8,19 @@ use std::sync::Arc;
 use http::header::AUTHORIZATION;
 use http::{HeaderName, request};
 use model::{Caller, Fault, Kind};
-use schemars::JsonSchema;
-use serde::Serialize;
 use web::credentials;
 use web::request_log::RequestLog;
 
 use super::problem::ApiProblem;
 use super::routes::ApiRoute;
-use crate::scopes::{ADMIN, ALL_TENANTS, OPERATOR, VIEWER};
+pub(super) use crate::admin::ApiRole;
+use crate::admin::CommandAccess;
+use crate::scopes::ALL_TENANTS;
 use crate::{GatewayVersion, auth};
 
 static SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// The tenant whose admins see every tenant.
 const DEFAULT: &str = "default";
-
-/// The right to use the API, from the least on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(rename = "Role")]
-pub(super) enum ApiRole {
-    /// Reads.
-    Viewer,
-    /// Changes tasks and deliveries, too.
-    Operator,
-    /// Does everything.
-    Admin,
-}
-
-impl ApiRole {
-    /// The scope that gives the role.
-    pub(super) fn scope(self) -> &'static str {
-        match self {
-            ApiRole::Viewer => VIEWER,
-            ApiRole::Operator => OPERATOR,
-            ApiRole::Admin => ADMIN,
-        }
-    }
-
-    /// The highest role of a caller.
-    fn of(caller: &Caller) -> Option<ApiRole> {
-        let held = |role: &ApiRole| caller.scopes.iter().any(|scope| scope == role.scope());
-        [ApiRole::Admin, ApiRole::Operator, ApiRole::Viewer].into_iter().find(held)
-    }
-}
 
 /// A caller with a role.
 #[derive(Clone)]
@@ -96,11 +66,16 @@ impl ApiCaller {
         if route.is_open {
             return Ok(());
         }
-        if self.role < route.role {
-            let (needed, held) = (route.role.scope(), self.role.scope());
+        self.covers(CommandAccess { role: route.role, is_about_server: route.is_about_server })
+    }
+
+    /// Whether the caller has the role, and the reach.
+    pub(super) fn covers(&self, access: CommandAccess) -> Result<(), ApiProblem> {
+        if self.role < access.role {
+            let (needed, held) = (access.role.scope(), self.role.scope());
             return Err(ApiProblem::forbidden(format!("this needs the role {needed}, and your key has {held}")));
         }
-        if route.is_about_server && !self.all_tenants {
+        if access.is_about_server && !self.all_tenants {
             let tenant = &self.known.tenant;
             return Err(ApiProblem::forbidden(format!(
                 "this concerns the whole server, and your key is for the tenant {tenant} alone: it needs the scope \

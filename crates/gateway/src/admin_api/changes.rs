@@ -23,7 +23,7 @@ use web::headers::last_event_id;
 use web::sse::{EventSource, EventStream, Flow};
 
 use super::problem::ApiProblem;
-use super::{ApiContext, events, ok};
+use super::{ApiContext, ok, wants_events};
 use crate::GatewayVersion;
 
 /// The time in which changes are gathered.

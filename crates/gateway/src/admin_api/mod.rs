@@ -11,8 +11,9 @@
 //! * `problem`: refusals
 //! * `changes`: which tasks change
 //! * `agent_checks`, `agent_load`, `config`, `history`, `limits`: the server and its agents for operators
-//! * `session`, `tasks`, `events`, `wires`, `bundle`, `messages`, `agents`, `deliveries`, `keys`, `money`, `policy`,
-//!   `upkeep`, `playground`, `receivers`: the operations
+//! * `session`, `oidc`, `tasks`, `events`, `wires`, `bundle`, `messages`, `agents`, `deliveries`, `keys`, `money`,
+//!   `policy`, `upkeep`, `playground`, `receivers`: the operations
+//! * `commands`: the same commands as at the socket, for the `rialto` command elsewhere
 
 mod access;
 mod agent_checks;
@@ -20,6 +21,7 @@ mod agent_load;
 mod agents;
 mod bundle;
 mod changes;
+mod commands;
 mod config;
 mod deliveries;
 mod events;
@@ -28,6 +30,7 @@ mod keys;
 mod limits;
 mod messages;
 mod money;
+mod oidc;
 mod openapi;
 mod playground;
 mod policy;
@@ -57,7 +60,7 @@ use web::request_log::RequestLog;
 use web::response::private_json;
 
 use crate::admin::tasks::{FoundTasks, PageFilter, page};
-use crate::admin::{self, AdminContext, AdminDoor, CoreRequest, Requester, RunningGateway};
+use crate::admin::{self, AdminContext, AdminDoor, AdminRequest, CoreRequest, Requester, RunningGateway};
 use crate::fronts::Gate;
 use crate::{CurrentGateway, GatewayVersion, intake};
 
@@ -227,8 +230,9 @@ impl ApiContext<'_> {
     }
 
     /// Performs a command of the admin socket for this caller.
-    async fn perform(&self, request: CoreRequest) -> Result<Value, ApiProblem> {
-        self.change(|context| admin::perform(context, request.into())).await
+    async fn perform(&self, request: impl Into<AdminRequest>) -> Result<Value, ApiProblem> {
+        let request = request.into();
+        self.change(|context| admin::perform(context, request)).await
     }
 
     /// The same, with the answer in the form of the API.
@@ -276,6 +280,11 @@ impl ApiContext<'_> {
         if self.http.body.is_empty() {
             return Ok("{}");
         }
+        self.body_text()
+    }
+
+    /// The text of the body, which is one object.
+    fn body_text(&self) -> Result<&str, ApiProblem> {
         let depth = self.server.engine.limits().json_depth;
         object_text(self.http.head, self.http.body, depth).map_err(|error| match error {
             NotAnObject::MediaType(fault) | NotAnObject::Unreadable(fault) => ApiProblem::of_fault(&fault),

@@ -93,6 +93,7 @@ fn responses(route: &ApiRoute, schemas: &mut Schemas, problem: &Value) -> Value 
     let (status, content) = match route.gives {
         Gives::Json(schema) => ("200", json!({ "application/json": { "schema": schemas.written(schema) } })),
         Gives::Created(schema) => ("201", json!({ "application/json": { "schema": schemas.written(schema) } })),
+        Gives::Redirect => ("303", json!({})),
         Gives::Events { page, event } => {
             let (page, event) = (schemas.written(page), schemas.written(event));
             let stream = json!({
@@ -166,7 +167,7 @@ mod tests {
             let answers: HashSet<&str> =
                 operation["responses"].as_object().unwrap().keys().map(String::as_str).collect();
             assert!(route.refusals().iter().all(|status| answers.contains(&*status.to_string())));
-            assert!(answers.contains("200") || answers.contains("201"), "{}", route.path);
+            assert!(["200", "201", "303"].iter().any(|status| answers.contains(status)), "{}", route.path);
             documented += 1;
         }
         let items = document["paths"].as_object().unwrap().values();
@@ -189,6 +190,7 @@ mod tests {
             route.takes.map(|takes| schemas.read(takes));
             match route.gives {
                 Gives::Json(schema) | Gives::Created(schema) => drop(schemas.written(schema)),
+                Gives::Redirect => {}
                 Gives::Events { page, event } => drop((schemas.written(page), schemas.written(event))),
                 Gives::Stream { event } => drop(schemas.written(event)),
             }

@@ -15,8 +15,8 @@ use web::routes::{HeadRule, NoRoute, RouteRow, RouteTable};
 use super::access::ApiRole;
 use super::problem::ApiProblem;
 use super::{
-    ApiContext, BODY, agent_checks, agents, bundle, changes, config, deliveries, events, history, keys, limits,
-    messages, money, openapi, playground, policy, receivers, session, tasks, upkeep, wires,
+    ApiContext, BODY, agent_checks, agents, bundle, changes, commands, config, deliveries, events, history, keys,
+    limits, messages, money, oidc, openapi, playground, policy, receivers, session, tasks, upkeep, wires,
 };
 use crate::effective_config::EffectiveConfig;
 use crate::product::ProductKinds;
@@ -38,6 +38,8 @@ pub enum Gives {
     Json(SchemaOf),
     /// The same with status 201.
     Created(SchemaOf),
+    /// A redirect of a browser, or a page that says why not.
+    Redirect,
     /// The same, or a stream of such events where the request asks for one.
     Events { page: SchemaOf, event: SchemaOf },
     /// A stream of such events.
@@ -56,8 +58,10 @@ pub struct ApiRoute {
     /// It concerns the whole server, so that a caller of one tenant may not use it.
     pub(super) is_about_server: bool,
     pub(super) query: &'static [QueryParam],
+    /// Its query may have more parameters than those.
+    pub(super) is_query_open: bool,
     pub(super) takes: Option<SchemaOf>,
-    /// The largest body; none where it may be as large as a message.
+    /// The largest body; none where it may be as large as that of a call to an agent.
     pub(super) body: Option<usize>,
     pub(super) gives: Gives,
     /// Statuses of refusals beside those that every route has.
@@ -94,6 +98,7 @@ impl ApiRoute {
             is_open: false,
             is_about_server: false,
             query,
+            is_query_open: false,
             takes: None,
             body: Some(BODY),
             gives,
@@ -134,6 +139,10 @@ impl ApiRoute {
         ApiRoute { query, ..self }
     }
 
+    const fn open_query(self) -> ApiRoute {
+        ApiRoute { is_query_open: true, ..self }
+    }
+
     pub const fn takes(self, schema: SchemaOf) -> ApiRoute {
         ApiRoute { takes: Some(schema), ..self }
     }
@@ -142,9 +151,14 @@ impl ApiRoute {
         ApiRoute { body: Some(body), ..self }
     }
 
-    /// Takes a body with content of a task.
-    const fn takes_message(self, schema: SchemaOf) -> ApiRoute {
+    /// Takes a body as large as that of a call to an agent.
+    const fn takes_large(self, schema: SchemaOf) -> ApiRoute {
         ApiRoute { takes: Some(schema), body: None, ..self }
+    }
+
+    /// Readers may use it, too.
+    const fn by_viewer(self) -> ApiRoute {
+        ApiRoute { role: ApiRole::Viewer, ..self }
     }
 
     pub const fn refuses(self, refuses: &'static [u16]) -> ApiRoute {
@@ -243,6 +257,14 @@ const DELIVERIES: &[QueryParam] = &[
     param("task", "Only deliveries of this task.", ParamKind::Text { most: ID }),
     limit(),
 ];
+const SIGN_IN: &[QueryParam] =
+    &[param("then", "The page of the console to come back to.", ParamKind::Text { most: oidc::THEN })];
+const SIGNED_IN: &[QueryParam] = &[
+    param("state", "The sign-in.", ParamKind::Text { most: 200 }),
+    param("code", "The code for an ID token.", ParamKind::Text { most: 8_000 }),
+    param("iss", "The provider, where it names itself.", ParamKind::Text { most: 2_000 }),
+    param("error", "Why the provider signed nobody in.", ParamKind::Text { most: 200 }),
+];
 const AUDIT: &[QueryParam] = &[
     limit(),
     param("before", "The `next` of the page before.", ParamKind::Number { least: 0, most: u32::MAX, usual: None }),
@@ -274,6 +296,24 @@ pub(super) static ROUTES: &[ApiRoute] = &[
         |context| Box::pin(session::end(context)),
     )
     .open(),
+    ApiRoute::get("/session/options", "The ways to begin a session", json::<oidc::ApiSignInOptions>(), |context| {
+        Box::pin(oidc::options(context))
+    })
+    .open(),
+    ApiRoute::get("/session/oidc", "Sends a browser to the OpenID provider to sign in", Gives::Redirect, |context| {
+        Box::pin(oidc::begin(context))
+    })
+    .open()
+    .query(SIGN_IN),
+    ApiRoute::get(
+        "/session/oidc/callback",
+        "The address that the OpenID provider sends a browser back to; begins a session",
+        Gives::Redirect,
+        |context| Box::pin(oidc::finish(context)),
+    )
+    .open()
+    .query(SIGNED_IN)
+    .open_query(),
     ApiRoute::get("/overview", "The state of the server in numbers", json::<upkeep::ApiOverview>(), |context| {
         Box::pin(upkeep::overview(context))
     }),
@@ -341,7 +381,7 @@ pub(super) static ROUTES: &[ApiRoute] = &[
         json::<tasks::ApiTaskRow>(),
         |context| Box::pin(messages::answer(context)),
     )
-    .takes_message(schema_of::<messages::ApiAnswer>)
+    .takes_large(schema_of::<messages::ApiAnswer>)
     .refuses(&[402, 409]),
     ApiRoute::post(
         "/tasks/{id}/deliveries:redeliver",
@@ -362,7 +402,7 @@ pub(super) static ROUTES: &[ApiRoute] = &[
         json::<tasks::ApiTaskRow>(),
         |context| Box::pin(messages::send(context)),
     )
-    .takes_message(schema_of::<messages::ApiMessageToSend>)
+    .takes_large(schema_of::<messages::ApiMessageToSend>)
     .refuses(&[402]),
     ApiRoute::get(
         "/agents/{name}/cards",
@@ -438,6 +478,15 @@ pub(super) static ROUTES: &[ApiRoute] = &[
     .by_admin()
     .about_server()
     .refuses(&[422]),
+    ApiRoute::post(
+        "/commands",
+        "Performs a command of the `rialto` program, as the admin socket does; each needs a role of its own",
+        Gives::Json(any_object),
+        |context| Box::pin(commands::perform(context)),
+    )
+    .by_viewer()
+    .takes_large(schema_of::<commands::ApiCommand>)
+    .refuses(&[404, 409]),
     ApiRoute::post(
         "/playground:call",
         "Makes a request to another server, through the policy for outbound addresses, and sends its answer on",
@@ -518,6 +567,9 @@ pub(super) fn read_query<'a>(route: &ApiRoute, text: Option<&'a str>) -> Result<
     for pair in query::pairs(text.unwrap_or_default()) {
         let (name, value) = pair?;
         let Some(param) = route.query.iter().find(|param| param.name == name) else {
+            if route.is_query_open {
+                continue;
+            }
             let known: Vec<&str> = route.query.iter().map(|param| param.name).collect();
             let advice = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
             let name: String = name.chars().take(64).collect();
@@ -558,7 +610,8 @@ mod tests {
             let guarded =
                 ["/keys", "/config", "/audit", "/playground"].iter().any(|start| route.path.starts_with(start));
             assert_eq!(route.role == ApiRole::Admin, guarded, "{}", route.path);
-            if route.verb != "GET" && !route.is_open {
+            // Each command has its own role.
+            if route.verb != "GET" && !route.is_open && route.path != "/commands" {
                 assert!(route.role >= ApiRole::Operator, "{}", route.path);
             }
         }

@@ -99,11 +99,15 @@ pub(super) async fn begin(context: &ApiContext<'_>) -> Result<Response, ApiProbl
 
 /// The refusal of a credential; many of them from one address are slowed down.
 fn refused(context: &ApiContext<'_>, says: &'static str) -> ApiProblem {
-    let slowed = context.server.throttle.as_ref().map(|throttle| throttle.failed(context.http.address));
-    match slowed {
-        Some(Err(fault)) => fault.into(),
-        Some(Ok(())) | None => Fault::new(Kind::Unauthenticated, says).into(),
+    match slowed(context) {
+        Err(fault) => fault.into(),
+        Ok(()) => Fault::new(Kind::Unauthenticated, says).into(),
     }
+}
+
+/// Counts a failed sign-in of the address; refuses where there were too many.
+pub(super) fn slowed(context: &ApiContext<'_>) -> Result<(), Fault> {
+    context.server.throttle.as_ref().map_or(Ok(()), |throttle| throttle.failed(context.http.address))
 }
 
 pub(super) async fn end(context: &ApiContext<'_>) -> Result<Response, ApiProblem> {
@@ -118,7 +122,7 @@ pub(super) async fn end(context: &ApiContext<'_>) -> Result<Response, ApiProblem
 }
 
 /// Whether the browser reached the server over TLS, its own or a proxy's.
-fn is_https(context: &ApiContext<'_>) -> bool {
+pub(super) fn is_https(context: &ApiContext<'_>) -> bool {
     let server = context.server;
     server.cards.base_url(&server.settings, context.http.head).starts_with("https://")
 }

@@ -64,6 +64,25 @@ pub(crate) struct Jwks {
     complained: AtomicBool,
     /// The address from the OpenID configuration, until a fetch from it fails.
     discovered: Mutex<Option<String>>,
+    /// From the newest OpenID configuration, if it has a sign-in for people.
+    endpoints: ArcSwapOption<ProviderEndpoints>,
+}
+
+/// The addresses of a provider at which people sign in.
+pub(crate) struct ProviderEndpoints {
+    pub(crate) authorize: String,
+    pub(crate) token: String,
+    /// It takes a client's secret in the form, not in a header.
+    pub(crate) posts_secret: bool,
+    /// Its answers by way of the browser name it (RFC 9207).
+    pub(crate) names_itself: bool,
+}
+
+/// A form for an address of the issuer, with a user and a password.
+pub(crate) struct FormPost<'a> {
+    pub(crate) url: &'a str,
+    pub(crate) form: String,
+    pub(crate) basic: Option<(String, String)>,
 }
 
 #[derive(Default)]
@@ -121,6 +140,7 @@ impl Jwks {
             failing: AtomicBool::new(false),
             complained: AtomicBool::new(false),
             discovered: Mutex::default(),
+            endpoints: ArcSwapOption::empty(),
         }))
     }
 
@@ -157,6 +177,31 @@ impl Jwks {
             return Err(self.unavailable().await);
         }
         Ok(found)
+    }
+
+    /// The addresses at which people sign in.
+    pub(crate) async fn endpoints(self: &Arc<Self>) -> Result<Arc<ProviderEndpoints>, Fault> {
+        if self.endpoints.load().is_none() {
+            self.fetch_after(None).await;
+        }
+        self.endpoints.load_full().ok_or_else(|| {
+            let message =
+                "the provider's configuration cannot be had now, or has no sign-in for people: try again in a moment";
+            Fault::new(Kind::Unavailable, message)
+        })
+    }
+
+    /// Sends a form to an address of the issuer: the status and the body of the answer.
+    pub(crate) async fn post(&self, post: FormPost<'_>) -> Result<(u16, Vec<u8>), String> {
+        let FormPost { url, form, basic } = post;
+        let mut request = self.client.post(url).header("accept", "application/json");
+        if let Some((user, password)) = basic {
+            request = request.basic_auth(user, Some(password));
+        }
+        let request = request.header("content-type", "application/x-www-form-urlencoded").body(form);
+        let answer = request.send().await.map_err(|error| format!("{url}: {}", causes(&error)))?;
+        let status = answer.status().as_u16();
+        Ok((status, whole_body(url, answer).await?))
     }
 
     #[cfg(test)]
@@ -272,15 +317,37 @@ impl Jwks {
         struct Answer {
             issuer: String,
             jwks_uri: String,
+            #[serde(default)]
+            authorization_endpoint: Option<String>,
+            #[serde(default)]
+            token_endpoint: Option<String>,
+            #[serde(default)]
+            token_endpoint_auth_methods_supported: Option<Vec<String>>,
+            #[serde(default)]
+            authorization_response_iss_parameter_supported: bool,
         }
         let said: Answer =
             serde_json::from_slice(&body).map_err(|e| format!("{url} is no OpenID configuration: {e}"))?;
         if said.issuer != issuer {
             return Err(format!("{url} is the configuration of another issuer, {:?}", said.issuer));
         }
+        let is_secure = |named: &str| !issuer.starts_with("https:") || named.starts_with("https:");
         web_address(&said.jwks_uri)?;
-        if issuer.starts_with("https:") && !said.jwks_uri.starts_with("https:") {
+        if !is_secure(&said.jwks_uri) {
             return Err(format!("{url} names keys that are not behind https"));
+        }
+        if let (Some(authorize), Some(token)) = (said.authorization_endpoint, said.token_endpoint)
+            && [&authorize, &token].iter().all(|named| is_secure(named) && web_address(named).is_ok())
+        {
+            let methods = said.token_endpoint_auth_methods_supported.unwrap_or_default();
+            let takes = |method: &str| methods.iter().any(|known| known == method);
+            self.endpoints.store(Some(Arc::new(ProviderEndpoints {
+                authorize,
+                token,
+                // Without a list it takes the header.
+                posts_secret: takes("client_secret_post") && !takes("client_secret_basic"),
+                names_itself: said.authorization_response_iss_parameter_supported,
+            })));
         }
         *self.discovered.lock() = Some(said.jwks_uri.clone());
         Ok(said.jwks_uri)
@@ -288,20 +355,13 @@ impl Jwks {
 
     async fn get(&self, url: &str) -> Result<(Vec<u8>, Duration), String> {
         let trouble = |error: reqwest::Error| format!("{url}: {}", causes(&error));
-        let mut answer = self.client.get(url).header("accept", "application/json").send().await.map_err(trouble)?;
+        let answer = self.client.get(url).header("accept", "application/json").send().await.map_err(trouble)?;
         if answer.status() != reqwest::StatusCode::OK {
             return Err(format!("{url} answered {}", answer.status()));
         }
         let said = answer.headers().get(http::header::CACHE_CONTROL).and_then(|value| value.to_str().ok());
         let good_for = said.and_then(max_age).unwrap_or(DEFAULT_AGE).clamp(LEAST_AGE, MOST_AGE);
-        let mut body = Vec::new();
-        while let Some(chunk) = answer.chunk().await.map_err(trouble)? {
-            if body.len() + chunk.len() > BODY_BYTES {
-                return Err(format!("{url} says more than {BODY_BYTES} bytes"));
-            }
-            body.extend_from_slice(&chunk);
-        }
-        Ok((body, good_for))
+        Ok((whole_body(url, answer).await?, good_for))
     }
 
     async fn unavailable(&self) -> Fault {
@@ -365,6 +425,17 @@ fn web_address(text: &str) -> Result<(), String> {
         }
         _ => Err(format!("{text:?} is not an address; write https://host/path")),
     }
+}
+
+async fn whole_body(url: &str, mut answer: reqwest::Response) -> Result<Vec<u8>, String> {
+    let mut body = Vec::new();
+    while let Some(chunk) = answer.chunk().await.map_err(|error| format!("{url}: {}", causes(&error)))? {
+        if body.len() + chunk.len() > BODY_BYTES {
+            return Err(format!("{url} says more than {BODY_BYTES} bytes"));
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
 }
 
 fn max_age(cache_control: &str) -> Option<Duration> {

@@ -109,7 +109,8 @@ pub(crate) struct Issuers {
     all: Vec<Trusted>,
 }
 
-struct Trusted {
+/// An issuer with its keys.
+pub(super) struct Trusted {
     facts: Issuer,
     /// Prefix of its callers' names.
     prefix: String,
@@ -156,8 +157,7 @@ impl Issuers {
     }
 
     fn with(issuers: &[Issuer], times: impl Fn(&Issuer) -> Times) -> Result<Issuers, settings::Error> {
-        // Another provider may be installed already; the features of the crate allow this one only.
-        let _ = jsonwebtoken::crypto::aws_lc::DEFAULT_PROVIDER.install_default();
+        install_provider();
         let mut all: Vec<Trusted> = Vec::with_capacity(issuers.len());
         for issuer in issuers {
             let refuse = |text: String| settings::Error(format!("auth.jwt: the issuer {:?}: {text}", issuer.issuer));
@@ -174,14 +174,7 @@ impl Issuers {
     /// must not lock out the callers of an issuer that is down now.
     pub(crate) fn keep_keys_of(&mut self, before: &Issuers) {
         for one in &mut self.all {
-            let (Keys::Set(set), facts) = (&mut one.keys, &one.facts) else { continue };
-            let same = |known: &&Trusted| {
-                (&known.facts.issuer, &known.facts.keys) == (&facts.issuer, &facts.keys)
-                    && (known.facts.floor_ms, known.facts.patience_ms) == (facts.floor_ms, facts.patience_ms)
-            };
-            if let Some(Trusted { keys: Keys::Set(known), .. }) = before.all.iter().find(same) {
-                *set = known.clone();
-            }
+            before.all.iter().for_each(|known| one.keep_keys_of(known));
         }
     }
 
@@ -200,27 +193,29 @@ impl Issuers {
     }
 
     fn sets(&self) -> impl Iterator<Item = &Arc<Jwks>> {
-        self.all.iter().filter_map(|one| match &one.keys {
-            Keys::Set(set) => Some(set),
-            Keys::Secret(_) => None,
-        })
+        self.all.iter().filter_map(Trusted::key_set)
     }
 
     pub(crate) async fn verify(&self, token: &str) -> Result<Arc<Caller>, Fault> {
-        if token.len() > TOKEN_BYTES {
-            return Err(bad_token(format!("the token is larger than {TOKEN_BYTES} bytes")));
-        }
-        let mut segments = token.split('.');
-        let header: Header = read(segments.next())?;
-        let claims: Unverified = read(segments.next())?;
-        if header.crit.is_some() {
-            return Err(bad_token("the token asks for extensions (crit) that are not known here"));
-        }
+        let (header, claims) = read_token(token)?;
         let issuer = claims.iss.and_then(|iss| self.all.iter().find(|one| one.facts.issuer == iss));
         let issuer = issuer.ok_or_else(|| bad_token("the token's issuer is not trusted here"))?;
         let claims = issuer.claims(token, &header).await?;
         issuer.caller(&claims)
     }
+}
+
+/// The header and the claims of a token, not verified yet.
+fn read_token(token: &str) -> Result<(Header, Unverified), Fault> {
+    if token.len() > TOKEN_BYTES {
+        return Err(bad_token(format!("the token is larger than {TOKEN_BYTES} bytes")));
+    }
+    let mut segments = token.split('.');
+    let (header, claims): (Header, Unverified) = (read(segments.next())?, read(segments.next())?);
+    if header.crit.is_some() {
+        return Err(bad_token("the token asks for extensions (crit) that are not known here"));
+    }
+    Ok((header, claims))
 }
 
 fn read<T: serde::de::DeserializeOwned>(segment: Option<&str>) -> Result<T, Fault> {
@@ -230,6 +225,42 @@ fn read<T: serde::de::DeserializeOwned>(segment: Option<&str>) -> Result<T, Faul
 }
 
 impl Trusted {
+    pub(super) fn of(issuer: &Issuer) -> Result<Trusted, String> {
+        install_provider();
+        Trusted::new(issuer, Times::new(issuer.floor_ms, issuer.patience_ms))
+    }
+
+    /// Takes over the fetched keys of the same source.
+    pub(super) fn keep_keys_of(&mut self, before: &Trusted) {
+        let (mine, theirs) = (&self.facts, &before.facts);
+        let is_same = (&mine.issuer, &mine.keys) == (&theirs.issuer, &theirs.keys)
+            && (mine.floor_ms, mine.patience_ms) == (theirs.floor_ms, theirs.patience_ms);
+        if let (true, Keys::Set(set), Keys::Set(known)) = (is_same, &mut self.keys, &before.keys) {
+            *set = known.clone();
+        }
+    }
+
+    /// Its public keys, if it has such.
+    pub(super) fn key_set(&self) -> Option<&Arc<Jwks>> {
+        match &self.keys {
+            Keys::Set(set) => Some(set),
+            Keys::Secret(_) => None,
+        }
+    }
+
+    /// The claims of a token of this issuer that passed every check.
+    pub(super) async fn verified_claims(&self, token: &str) -> Result<Map<String, Value>, Fault> {
+        let (header, _) = read_token(token)?;
+        self.claims(token, &header).await
+    }
+
+    /// The name of the caller that these claims are about.
+    pub(super) fn name(&self, claims: &Map<String, Value>) -> Result<String, Fault> {
+        let claim = &self.facts.name_claim;
+        let lacks = || bad_token(format!("the token lacks the claim {claim}"));
+        Ok(format!("{}{}", self.prefix, text_of(claims, claim)?.ok_or_else(lacks)?))
+    }
+
     fn new(issuer: &Issuer, times: Times) -> Result<Trusted, String> {
         if issuer.issuer.is_empty() || issuer.issuer.contains(['#', '?']) || issuer.issuer.contains(char::is_control) {
             return Err("an issuer is an address without ? and #, exactly as its tokens have it in iss".into());
@@ -287,24 +318,18 @@ impl Trusted {
 
     fn caller(&self, claims: &Map<String, Value>) -> Result<Arc<Caller>, Fault> {
         let facts = &self.facts;
-        let text = |name: &str| match claims.get(name) {
-            Some(Value::String(text)) if is_decent(text) => Ok(Some(text.as_str())),
-            None | Some(Value::Null) => Ok(None),
-            Some(_) => Err(bad_token(format!("the token's claim {name} is not a name"))),
-        };
-        let lacks = |name: &str| bad_token(format!("the token lacks the claim {name}"));
-        let name = text(&facts.name_claim)?.ok_or_else(|| lacks(&facts.name_claim))?;
-        let tenant: Arc<str> = match (text(&facts.tenant_claim)?, &facts.tenant) {
+        let name = self.name(claims)?;
+        let tenant: Arc<str> = match (text_of(claims, &facts.tenant_claim)?, &facts.tenant) {
             (Some(tenant), _) => tenant.into(),
             (None, Some(fixed)) => fixed.clone(),
-            (None, None) => return Err(lacks(&facts.tenant_claim)),
+            (None, None) => return Err(bad_token(format!("the token lacks the claim {}", facts.tenant_claim))),
         };
         if !facts.tenants.is_empty() && !facts.tenants.iter().any(|known| **known == *tenant) {
             return Err(bad_token("the token's issuer does not speak for its tenant"));
         }
         Ok(Arc::new(Caller {
             tenant,
-            name: format!("{}{name}", self.prefix).into(),
+            name: name.into(),
             authenticated: true,
             scopes: scopes(claims, &facts.scope_claim)?.into(),
         }))
@@ -327,7 +352,21 @@ fn scopes(claims: &Map<String, Value>, claim: &str) -> Result<Vec<String>, Fault
     Ok(if all.is_empty() { vec![String::new()] } else { all })
 }
 
-fn is_decent(name: &str) -> bool {
+/// A claim that is a name, if the token has it.
+fn text_of<'c>(claims: &'c Map<String, Value>, name: &str) -> Result<Option<&'c str>, Fault> {
+    match claims.get(name) {
+        Some(Value::String(text)) if is_decent(text) => Ok(Some(text.as_str())),
+        None | Some(Value::Null) => Ok(None),
+        Some(_) => Err(bad_token(format!("the token's claim {name} is not a name"))),
+    }
+}
+
+/// Another provider of cryptography may be installed already; the features of the crate allow this one only.
+fn install_provider() {
+    let _ = jsonwebtoken::crypto::aws_lc::DEFAULT_PROVIDER.install_default();
+}
+
+pub(super) fn is_decent(name: &str) -> bool {
     !name.is_empty() && name.len() <= NAME_BYTES && !name.chars().any(char::is_control)
 }
 
@@ -348,4 +387,4 @@ fn decode(token: &str, key: &DecodingKey, how: &Validation) -> Result<Map<String
 
 #[cfg(test)]
 #[path = "jwt_tests.rs"]
-mod tests;
+pub(crate) mod tests;

@@ -22,7 +22,7 @@ const AUDIENCE: &str = "rialto";
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
 
 /// A key pair as an issuer has it.
-struct Pair {
+pub(crate) struct Pair {
     kid: &'static str,
     algorithm: Algorithm,
     private: EncodingKey,
@@ -37,7 +37,7 @@ impl Pair {
         Pair { kid, algorithm, private, public: serde_json::to_value(jwk).unwrap() }
     }
 
-    fn sign(&self, claims: &Value) -> String {
+    pub(crate) fn sign(&self, claims: &Value) -> String {
         let header = Header { kid: Some(self.kid.into()), ..Header::new(self.algorithm) };
         encode(&header, claims, &self.private).unwrap()
     }
@@ -57,12 +57,12 @@ fn ec_key() -> EncodingKey {
     EncodingKey::from_ec_pem(pair.serialize_pem().as_bytes()).unwrap()
 }
 
-fn rsa() -> &'static Pair {
+pub(crate) fn rsa() -> &'static Pair {
     static PAIR: OnceLock<Pair> = OnceLock::new();
     PAIR.get_or_init(|| Pair::new("rsa", Algorithm::RS256, rsa_key()))
 }
 
-fn old() -> &'static Pair {
+pub(crate) fn old() -> &'static Pair {
     static PAIR: OnceLock<Pair> = OnceLock::new();
     PAIR.get_or_init(|| Pair::new("old", Algorithm::ES256, ec_key()))
 }
@@ -74,8 +74,8 @@ fn new() -> &'static Pair {
 
 /// An issuer's web server.
 #[derive(Clone)]
-struct Web {
-    base: String,
+pub(crate) struct Web {
+    pub(crate) base: String,
     answers: Arc<Mutex<HashMap<String, Answer>>>,
     fetches: Arc<AtomicUsize>,
     /// A fetch of a held path waits for one of these permits.
@@ -85,7 +85,7 @@ struct Web {
 }
 
 #[derive(Clone)]
-enum Answer {
+pub(crate) enum Answer {
     Json(Value, &'static str),
     Held(Value),
     Raw(&'static str),
@@ -94,7 +94,7 @@ enum Answer {
 }
 
 impl Web {
-    async fn start() -> Web {
+    pub(crate) async fn start() -> Web {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let web = Web {
             base: format!("http://{}", listener.local_addr().unwrap()),
@@ -142,11 +142,11 @@ impl Web {
         self.fetches.load(Ordering::SeqCst)
     }
 
-    fn set(&self, path: &str, answer: Answer) {
+    pub(crate) fn set(&self, path: &str, answer: Answer) {
         self.answers.lock().insert(path.to_owned(), answer);
     }
 
-    fn publish(&self, pairs: &[&Pair]) {
+    pub(crate) fn publish(&self, pairs: &[&Pair]) {
         self.set("/jwks", Answer::Json(set_of(pairs), ""));
     }
 
@@ -165,7 +165,7 @@ fn ok(body: &str, header: &str) -> String {
     format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\nconnection: close\r\n{header}\r\n{body}")
 }
 
-fn set_of(pairs: &[&Pair]) -> Value {
+pub(crate) fn set_of(pairs: &[&Pair]) -> Value {
     json!({ "keys": pairs.iter().map(|pair| pair.public.clone()).collect::<Vec<_>>() })
 }
 

@@ -1,11 +1,12 @@
 //! Authentication: keys from the config, keys that operators make and revoke at run time, and tokens of issuers that
-//! the config trusts ([`jwt`], with keys from [`jwks`]).
+//! the config trusts ([`jwt`], with keys from [`jwks`]). [`oidc`] signs in people at a provider, for the console.
 //!
 //! A caller is a tenant and a name. Both identify the owner of tasks and idempotency keys, so names of different kinds
 //! must be distinct: a key cannot be named `anonymous`, `jwt:…` or `oauth:…`.
 
 pub(crate) mod jwks;
 pub mod jwt;
+pub(crate) mod oidc;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,6 +31,8 @@ pub struct Callers {
     /// Keys made by operators. They are valid at once and under any config, so every version of the server shares them.
     made: Arc<RwLock<Keys>>,
     tokens: Option<jwt::Issuers>,
+    /// Where people sign in.
+    provider: Option<Arc<oidc::OidcProvider>>,
     anonymous: Arc<Caller>,
 }
 
@@ -90,11 +93,14 @@ impl Callers {
             }
             Some(tokens)
         };
+        let former = before.and_then(|before| before.provider.as_deref());
+        let provider = settings.oidc.as_ref().map(|oidc| oidc::OidcProvider::new(oidc, former)).transpose()?;
         Ok(Callers {
             required: settings.auth_required,
             keys: keys.collect(),
             made: before.map(|before| before.made.clone()).unwrap_or_default(),
             tokens,
+            provider,
             anonymous: Arc::new(Caller::anonymous()),
         })
     }
@@ -135,6 +141,11 @@ impl Callers {
     /// The verifier of tokens, if an issuer is configured.
     pub(crate) fn tokens(&self) -> Option<&jwt::Issuers> {
         self.tokens.as_ref()
+    }
+
+    /// The provider whose people may sign in to the console.
+    pub(crate) fn provider(&self) -> Option<&Arc<oidc::OidcProvider>> {
+        self.provider.as_ref()
     }
 
     pub fn required(&self) -> bool {

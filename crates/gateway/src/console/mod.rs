@@ -1,6 +1,7 @@
 //! The console at `/console`: its files, and the sessions of its users. What it shows and does is in the admin API.
 
 pub(crate) mod sessions;
+pub(crate) mod sign_ins;
 
 use std::borrow::Cow;
 

@@ -1,7 +1,9 @@
-//! Sessions of browsers: a cookie stands for a key, or for the link that the server printed at its start.
+//! Sessions of browsers: a cookie stands for a key, for a person whom a provider signed in, or for the link that the server
+//! printed at its start.
 //!
 //! Sessions are in memory, bounded in number and age. One that began with a key is looked up through that key at every
-//! request, so that it ends when the key is revoked, expires or leaves the config. Only hashes of secrets are kept. A page
+//! request, so that it ends when the key is revoked, expires or leaves the config; one of a provider ends with its ID token,
+//! and when the config's terms for the provider change. Only hashes of secrets are kept. A page
 //! of another site cannot make a change with the cookie: `SameSite=Strict` keeps the cookie from it, and a change needs
 //! the session's own CSRF token in a header, which only a page of this server can read.
 
@@ -17,10 +19,11 @@ use model::{Caller, Fault};
 use parking_lot::Mutex;
 use subtle::ConstantTimeEq;
 
+use crate::auth::oidc::SignedIn;
 use crate::auth::{self, Callers};
 use crate::scopes::ADMIN;
 
-/// Most sessions at a time; the oldest ends for a new one.
+/// Most sessions at a time; the one that ends next makes room for a new one.
 const SESSIONS: usize = 1_000;
 const LIFETIME: Duration = Duration::from_secs(12 * 3_600);
 /// The caller of a session that began with the printed link.
@@ -31,7 +34,7 @@ const COOKIE_NAME: &str = "rialto_session";
 /// The cookie is sent to the admin API alone.
 const COOKIE_PATH: &str = "/api/admin/v1";
 
-type Hash = [u8; 32];
+pub(super) type SecretHash = [u8; 32];
 
 #[derive(Default)]
 pub(crate) struct Sessions(Mutex<Held>);
@@ -39,21 +42,23 @@ pub(crate) struct Sessions(Mutex<Held>);
 #[derive(Default)]
 struct Held {
     /// By the hash of the cookie's value.
-    sessions: HashMap<Hash, Session>,
+    sessions: HashMap<SecretHash, Session>,
     /// The hash of the token in the printed link, until it is used.
-    link: Option<Hash>,
+    link: Option<SecretHash>,
 }
 
 struct Session {
     holder: Holder,
     csrf: String,
-    began: Instant,
+    ends: Instant,
 }
 
 #[derive(Clone)]
 enum Holder {
     /// The hash of a key's secret.
-    Key(Hash),
+    Key(SecretHash),
+    /// A person, and the terms of the provider under which it signed in.
+    Person(Arc<Caller>, SecretHash),
     Link,
 }
 
@@ -91,7 +96,7 @@ impl Sessions {
             return Ok(None);
         }
         held.link = None;
-        held.begin(Holder::Link, linked(), head, is_https).map(Some)
+        held.begin(Holder::Link, linked(), LIFETIME, head, is_https).map(Some)
     }
 
     /// Begins a session of a caller with the key of this hash.
@@ -102,7 +107,20 @@ impl Sessions {
         head: &request::Parts,
         is_https: bool,
     ) -> Result<NewSession, Fault> {
-        self.0.lock().begin(Holder::Key(key), caller, head, is_https)
+        self.0.lock().begin(Holder::Key(key), caller, LIFETIME, head, is_https)
+    }
+
+    /// Begins a session of a person, for as long as its ID token is good.
+    pub(crate) fn begin_by_provider(
+        &self,
+        signed_in: &SignedIn,
+        terms: SecretHash,
+        head: &request::Parts,
+        is_https: bool,
+    ) -> Result<NewSession, Fault> {
+        let caller = signed_in.caller.clone();
+        let lifetime = LIFETIME.min(Duration::from_secs(signed_in.seconds));
+        self.0.lock().begin(Holder::Person(caller.clone(), terms), caller, lifetime, head, is_https)
     }
 
     /// The session of the request's cookie. A cookie without a session is like none.
@@ -110,13 +128,16 @@ impl Sessions {
         let hash = auth::hash(cookie(head)?);
         let (holder, csrf) = {
             let mut held = self.0.lock();
-            held.sessions.retain(|_, session| session.began.elapsed() < LIFETIME);
+            held.drop_ended();
             let session = held.sessions.get(&hash)?;
             (session.holder.clone(), session.csrf.clone())
         };
         let caller = match holder {
             Holder::Link => Some(linked()),
             Holder::Key(key) => callers.by_hash(&key),
+            Holder::Person(caller, terms) => {
+                callers.provider().filter(|provider| provider.terms == terms).map(|_| caller)
+            }
         };
         if caller.is_none() {
             self.0.lock().sessions.remove(&hash);
@@ -138,22 +159,28 @@ impl Held {
         &mut self,
         holder: Holder,
         caller: Arc<Caller>,
+        lifetime: Duration,
         head: &request::Parts,
         is_https: bool,
     ) -> Result<NewSession, Fault> {
         let (value, csrf) = (drawn::<32>()?, drawn::<32>()?);
-        self.sessions.retain(|_, session| session.began.elapsed() < LIFETIME);
+        self.drop_ended();
         while self.sessions.len() >= SESSIONS {
-            let oldest = self.sessions.iter().min_by_key(|(_, session)| session.began).map(|(hash, _)| *hash);
+            let oldest = self.sessions.iter().min_by_key(|(_, session)| session.ends).map(|(hash, _)| *hash);
             self.sessions.remove(&oldest.unwrap_or_default());
         }
         // A browser that signs in again has one session.
         if let Some(before) = cookie(head) {
             self.sessions.remove(&auth::hash(before));
         }
-        let session = Session { holder, csrf: csrf.clone(), began: Instant::now() };
+        let session = Session { holder, csrf: csrf.clone(), ends: Instant::now() + lifetime };
         self.sessions.insert(auth::hash(&value), session);
-        Ok(NewSession { caller, cookie: set_cookie(head, is_https, &value, LIFETIME), csrf })
+        Ok(NewSession { caller, cookie: set_cookie(head, is_https, &value, lifetime), csrf })
+    }
+
+    fn drop_ended(&mut self) {
+        let now = Instant::now();
+        self.sessions.retain(|_, session| now < session.ends);
     }
 }
 

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::MarketService;
-use gateway::admin::{AdminCommand, AdminContext, AdminRequest, RedactedText, wrong_arguments};
+use gateway::admin::{AdminCommand, AdminContext, AdminRequest, ApiRole, CommandAccess, RedactedText, wrong_arguments};
 
 /// Maximum number of reported differences.
 const MAX_DIFFERENCES: usize = 1_000;
@@ -25,8 +25,17 @@ pub static COMMANDS: [AdminCommand; 1] = [AdminCommand {
     creates_data: |arguments| arguments["wish"]["what"] == "open",
     is_audited: true,
     has_secrets: true,
+    access,
     perform: |context, arguments| perform(context, arguments).boxed(),
 }];
+
+/// Users and money are the administration of the market, whose tenant is one for the whole server.
+fn access(arguments: &Value) -> CommandAccess {
+    CommandAccess::about_server(match arguments["wish"]["what"].as_str() {
+        Some("ledger" | "verify") => ApiRole::Viewer,
+        Some(_) | None => ApiRole::Admin,
+    })
+}
 
 /// The command's arguments.
 #[derive(Serialize, Deserialize)]
@@ -122,10 +131,12 @@ async fn perform(context: &AdminContext<'_>, arguments: Value) -> Result<Value, 
             let amount = ut("amount", &amount)?;
             credit(market, context, &user.as_str().into(), amount, reference, note).await.map_err(fault_of)
         }
-        MarketOperation::Ledger { account: None, limit } => journal(market, limit).await.map_err(fault_of),
+        MarketOperation::Ledger { account: None, limit } => {
+            journal(market, context.rows(limit)?).await.map_err(fault_of)
+        }
         MarketOperation::Ledger { account: Some(name), limit } => {
             let account = account(&market.config().tenant, &name)?;
-            statement(market, &account, limit).await.map_err(fault_of)
+            statement(market, &account, context.rows(limit)?).await.map_err(fault_of)
         }
         MarketOperation::Verify => market.verify().await.map(|report| verified(&report)).map_err(fault_of),
     }

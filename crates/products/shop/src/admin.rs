@@ -14,7 +14,7 @@ use shop_rules::{Site, Slug};
 
 use super::ShopService;
 use crate::oauth::{ApiKeySummary, ClientSummary, GrantSummary, NewWorkspaceKey, Oauth};
-use gateway::admin::{AdminCommand, AdminContext, AdminRequest, wrong_arguments};
+use gateway::admin::{AdminCommand, AdminContext, AdminRequest, ApiRole, CommandAccess, wrong_arguments};
 
 /// Most differences, clients or grants in a response.
 const MAX_LISTED: usize = 1_000;
@@ -24,8 +24,18 @@ pub static COMMANDS: [AdminCommand; 1] = [AdminCommand {
     creates_data: |arguments| matches!(arguments["wish"]["what"].as_str(), Some("site" | "key_create")),
     is_audited: true,
     has_secrets: true,
+    access,
     perform: |context, arguments| perform(context, arguments).boxed(),
 }];
+
+/// Sites are of several workspaces, so every operation is about the whole server. Keys, clients and grants are for admins
+/// alone, as keys of the server are.
+fn access(arguments: &Value) -> CommandAccess {
+    CommandAccess::about_server(match arguments["wish"]["what"].as_str() {
+        Some("sites" | "verify") => ApiRole::Viewer,
+        Some(_) | None => ApiRole::Admin,
+    })
+}
 
 /// The command's arguments.
 #[derive(Serialize, Deserialize)]

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::SystemsService;
 use crate::resources::{ResourceDocument, ResourceWrite};
-use gateway::admin::{AdminCommand, AdminContext, AdminRequest, RedactedText, task_by_own_id, wrong_arguments};
+use gateway::admin::{AdminCommand, AdminContext, AdminRequest, ApiRole, CommandAccess, RedactedText, wrong_arguments};
 
 pub static COMMANDS: [AdminCommand; 2] = [
     AdminCommand {
@@ -21,6 +21,7 @@ pub static COMMANDS: [AdminCommand; 2] = [
         creates_data: |_| false,
         is_audited: false,
         has_secrets: false,
+        access: |_| CommandAccess::within_tenant(ApiRole::Viewer),
         perform: |context, arguments| graph(context, arguments).boxed(),
     },
     AdminCommand {
@@ -28,6 +29,7 @@ pub static COMMANDS: [AdminCommand; 2] = [
         creates_data: |_| false,
         is_audited: false,
         has_secrets: false,
+        access: |_| CommandAccess::about_server(ApiRole::Admin),
         perform: |context, arguments| apply(context, arguments).boxed(),
     },
 ];
@@ -73,7 +75,7 @@ async fn graph(context: &AdminContext<'_>, arguments: Value) -> Result<Value, Fa
                 let says = format!("there is no task {task:?}; those there are: rialto task list --agent {system}");
                 Fault::new(Kind::TaskNotFound, says)
             };
-            let named = task_by_own_id(engine, context.products, task).await;
+            let named = context.task(task).await;
             let id = named.map_err(|fault| if fault.kind == Kind::TaskNotFound { unknown() } else { fault })?;
             let known = engine.task(id).await?.ok_or_else(unknown)?;
             if *known.agent != *system {
@@ -92,7 +94,8 @@ async fn graph(context: &AdminContext<'_>, arguments: Value) -> Result<Value, Fa
 
 async fn apply(context: &AdminContext<'_>, arguments: Value) -> Result<Value, Fault> {
     let ApplyArguments { document } = serde_json::from_value(arguments).map_err(wrong_arguments)?;
-    let nobody = "no server runs on this data that could check it; start one with rialto serve, or name one with --url";
+    let nobody =
+        "no server runs on this data that could check it; start one with rialto serve, or name one with --server";
     let running = context.running.ok_or_else(|| Fault::new(Kind::Unavailable, nobody))?;
     let server = running.serving.now();
     let registry = SystemsService::of(&server).and_then(SystemsService::resources).ok_or_else(|| {
@@ -101,7 +104,8 @@ async fn apply(context: &AdminContext<'_>, arguments: Value) -> Result<Value, Fa
     })?;
     let wrong = |all: Vec<String>| Fault::new(Kind::InvalidParams, all.join("\n"));
     let document = ResourceDocument::read(&document.0, None).map_err(wrong)?;
-    let done = registry.ask(ResourceWrite::Apply(document), "(operator)").await;
+    let by = context.requester.map_or("(operator)", |requester| requester.name);
+    let done = registry.ask(ResourceWrite::Apply(document), by).await;
     let (outcome, resource) = done.map_err(|error| Fault::new(Kind::InvalidParams, error.says()))?;
     Ok(json!({ "plural": resource.kind.plural(), "name": &*resource.name, "outcome": outcome.name() }))
 }
