@@ -39,7 +39,8 @@ fn a_task_is_shown_elsewhere_as_it_was() {
     let name = response.head.header("content-disposition").unwrap().to_owned();
     assert_eq!(name, format!("attachment; filename=\"rialto-task-{task}.json\""));
     let bundle = response.text();
-    assert!(!bundle.contains("pass@") && !bundle.contains("token=tok"), "{bundle}");
+    // The script of the caller's message is data; the address of the artifact is not.
+    assert_eq!((bundle.matches("pass@").count(), bundle.matches("token=tok").count()), (1, 1), "{bundle}");
     let shown = response.json();
     for (member, value) in
         [("format", json!("rialto-task")), ("version", json!(1)), ("id", json!(task)), ("content", json!("whole"))]
@@ -146,7 +147,7 @@ fn a_file_that_is_no_bundle_is_refused_with_the_reason() {
             }),
             "damaged",
         ),
-        (changed(&|bundle| bundle["log"][1]["event"] = json!({ "what": 1 })), "no bundle"),
+        (changed(&|bundle| bundle["log"][1][1] = json!({ "what": 1 })), "no bundle"),
     ] {
         let refused = import(&server, "bad.json", &text).unwrap_err();
         assert!(refused.contains(says), "{says:?} is not in {refused}");

@@ -8,9 +8,10 @@ use std::sync::Arc;
 use engine::{Import, ImportedTask};
 use model::{
     Artifact, Body, Content, Event, Fault, Inbound, Json, Kind, Message, Opened, Part, Role, Seq, State, StatusChange,
-    Task, TaskId, Time,
+    Task, TaskId, Time, stored,
 };
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -47,14 +48,8 @@ pub(crate) struct Bundle {
     pub(crate) exported_at: String,
     pub(crate) content: BundleContent,
     pub(crate) id: String,
-    pub(crate) log: Vec<BundledEvent>,
-}
-
-#[derive(Serialize, Deserialize)]
-pub(crate) struct BundledEvent {
-    seq: u64,
-    at: Time,
-    event: Body,
+    /// Every event as a pair of its time and its stored form: the JSON of a payload of [`stored`].
+    pub(crate) log: Box<RawValue>,
 }
 
 /// A bundle as it is read. Other members are for people.
@@ -64,7 +59,7 @@ struct ReadBundle {
     release: String,
     exported_at: String,
     id: TaskId,
-    log: Vec<BundledEvent>,
+    log: Box<RawValue>,
 }
 
 /// Read before anything else, so that another form is told as such.
@@ -77,28 +72,34 @@ struct BundleForm {
 /// Makes the bundle of a task.
 pub(crate) async fn export(context: &AdminContext<'_>, id: TaskId, content: BundleContent) -> Result<Bundle, Fault> {
     let unavailable = |trouble: model::ports::store::StoreError| Fault::new(Kind::Unavailable, trouble.to_string());
-    let (mut log, mut bytes, mut last) = (Vec::new(), 0, Seq::ZERO);
+    let (mut payloads, mut bytes, mut count, mut last) = (Vec::new(), 0, 0, Seq::ZERO);
     loop {
         let piece = context.engine.store().events(id, last, PIECE).await.map_err(unavailable)?;
         let Some(end) = piece.last().map(|event| event.seq) else { break };
         last = end;
-        for Event { seq, at, body } in piece {
-            let event = BundledEvent { seq: seq.0, at, event: redacted(body, content) };
-            bytes += serde_json::to_vec(&event).map_err(Fault::internal)?.len();
-            if bytes > MOST || log.len() == EVENTS {
-                let advice = match content {
-                    BundleContent::Whole => "; content=none may be small enough",
-                    BundleContent::None => "",
-                };
-                let says = format!("the log is longer than {} MiB or {EVENTS} events{advice}", MOST >> 20);
-                return Err(Fault::new(Kind::TooLarge, says));
-            }
-            log.push(event);
+        let redacted = piece.into_iter().map(|event| Event { body: redacted(event.body, content), ..event });
+        let events: Vec<Event> = redacted.collect();
+        let payload = stored::encode(&events);
+        bytes += payload.len();
+        count += events.len();
+        if bytes > MOST || count > EVENTS {
+            let advice = match content {
+                BundleContent::Whole => "; content=none may be small enough",
+                BundleContent::None => "",
+            };
+            let says = format!("the log is longer than {} MiB or {EVENTS} events{advice}", MOST >> 20);
+            return Err(Fault::new(Kind::TooLarge, says));
         }
+        payloads.push(payload);
     }
-    if log.is_empty() {
+    if payloads.is_empty() {
         return Err(Fault::task_not_found(id));
     }
+    let mut log = stored::joined(payloads.iter().map(Vec::as_slice)).unwrap_or_default();
+    drop(payloads);
+    // The version of a payload is its first byte.
+    log.drain(..log.len().min(1));
+    let log = String::from_utf8(log).map_err(Fault::internal)?;
     Ok(Bundle {
         format: FORMAT,
         version: VERSION,
@@ -106,8 +107,16 @@ pub(crate) async fn export(context: &AdminContext<'_>, id: TaskId, content: Bund
         exported_at: now().to_string(),
         content,
         id: id.to_string(),
-        log,
+        log: RawValue::from_string(log).map_err(Fault::internal)?,
     })
+}
+
+/// The events of a log as a bundle has it.
+fn events_of(log: &RawValue) -> Result<Vec<Event>, stored::Error> {
+    let mut payload = stored::encode(&[]);
+    payload.truncate(1);
+    payload.extend_from_slice(log.get().as_bytes());
+    stored::decode(Seq(1), &payload)
 }
 
 fn now() -> Time {
@@ -214,14 +223,15 @@ pub(super) async fn import(context: &AdminContext<'_>, text: &str) -> Result<Val
         return Err(refused(says));
     }
     let bundle: ReadBundle = serde_json::from_str(text).map_err(no_bundle)?;
-    if bundle.log.len() > EVENTS {
-        return Err(refused(format!("the log has more than {EVENTS} events")));
-    }
     let origin = bundle.id;
     // A later export of the same log is the same task.
-    let exported = serde_json::to_vec(&(&bundle.id, &bundle.log)).map_err(Fault::internal)?;
-    let key = Sha256::digest([b"import\0".as_slice(), exported.as_slice()].concat()).into();
-    let log = copy_of(context.engine.new_task_id(), bundle)?;
+    let exported = [b"import\0".as_slice(), origin.0.as_bytes().as_slice(), bundle.log.get().as_bytes()].concat();
+    let key = Sha256::digest(exported).into();
+    let events = events_of(&bundle.log).map_err(|error| refused(format!("this is no bundle of a task: {error}")))?;
+    if events.len() > EVENTS {
+        return Err(refused(format!("the log has more than {EVENTS} events")));
+    }
+    let log = copy_of(context.engine.new_task_id(), &bundle, events)?;
     match context.engine.import(ImportedTask { log, key }).await? {
         Import::Stored(id) => Ok(json!({ "id": id.to_string(), "of": origin.to_string() })),
         Import::Known(id) => Err(refused(format!("this task was imported already, as {id}"))),
@@ -229,10 +239,10 @@ pub(super) async fn import(context: &AdminContext<'_>, text: &str) -> Result<Val
 }
 
 /// The log of the copy: it says what it is a copy of, and ends where the export ended.
-fn copy_of(id: TaskId, bundle: ReadBundle) -> Result<Vec<(Time, Body)>, Fault> {
-    let ReadBundle { release, exported_at, id: origin, log } = bundle;
-    let mut events = log.into_iter();
-    let Some(BundledEvent { at, event: Body::Opened(opened), .. }) = events.next() else {
+fn copy_of(id: TaskId, bundle: &ReadBundle, events: Vec<Event>) -> Result<Vec<(Time, Body)>, Fault> {
+    let ReadBundle { release, exported_at, id: origin, log: _ } = bundle;
+    let mut events = events.into_iter();
+    let Some(Event { at, body: Body::Opened(opened), .. }) = events.next() else {
         return Err(Fault::new(Kind::InvalidParams, "the log of the bundle does not begin with the opening of a task"));
     };
     let imported = json!({
@@ -243,7 +253,7 @@ fn copy_of(id: TaskId, bundle: ReadBundle) -> Result<Vec<(Time, Body)>, Fault> {
         (at, Body::Opened(Box::new(opened))),
         (at, Body::Metadata(Json::from_value(&json!({ "imported": imported })))),
     ];
-    copy.extend(events.map(|BundledEvent { at, event, .. }| (at, event)));
+    copy.extend(events.map(|event| (event.at, event.body)));
     if let Some((at, state)) = unsettled(&copy)? {
         let said = format!("The task was {state} when it was exported.");
         let message = Message {

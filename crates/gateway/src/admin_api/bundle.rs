@@ -5,7 +5,7 @@ use http::header::CONTENT_DISPOSITION;
 use model::Fault;
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use web::body::{Response, reserve};
 
 use super::ApiContext;
@@ -56,8 +56,8 @@ pub(super) struct ApiBundle {
     /// `whole` or `none`.
     content: String,
     id: String,
-    /// Every event with `seq`, `at` in milliseconds, and its stored form.
-    log: Vec<Map<String, Value>>,
+    /// Every event as a pair of its time in milliseconds and its stored form.
+    log: Vec<Vec<Value>>,
     summary: ApiTaskRow,
     agent: BundledAgent,
     deliveries: Vec<ApiDelivery>,

@@ -55,6 +55,9 @@ pub(super) async fn answer(context: &ApiContext<'_>) -> Result<Response, ApiProb
 
 pub(super) async fn send(context: &ApiContext<'_>) -> Result<Response, ApiProblem> {
     let agent = context.http.id().to_owned();
+    if context.server.mounts.agent(&agent).is_none_or(|mounted| mounted.retired) {
+        return Err(ApiProblem::missing("there is no such agent"));
+    }
     let ApiMessageToSend { message, context_id } = context.raw_body()?;
     let mut send = decoded(context, message.get())?;
     if send.task.is_some() {

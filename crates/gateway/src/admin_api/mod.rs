@@ -222,11 +222,11 @@ impl ApiContext<'_> {
     ) -> Result<T, ApiProblem> {
         let (server, door) = (self.server.clone(), self.door.clone());
         let (serving, caller) = (self.serving.clone(), self.caller.clone());
-        let changed = tokio::spawn(async move {
+        let changing: BoxFuture<'static, Result<T, Fault>> = Box::pin(async move {
             let context = admin_context(&server, &door, &serving, &caller);
             change(&context).await
         });
-        Ok(changed.await.map_err(Fault::internal)??)
+        Ok(tokio::spawn(changing).await.map_err(Fault::internal)??)
     }
 
     /// Performs a command of the admin socket for this caller.

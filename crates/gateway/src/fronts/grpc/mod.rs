@@ -457,7 +457,8 @@ pub(crate) async fn task_text(
     let (least, largest, times) = TEXT;
     let most = size.saturating_mul(times).clamp(least, largest);
     let _share = reserve(&server.answers, size.saturating_add(most))?;
-    let loaded = load(server, &terms(server, head, &task.tenant), blobs_of_task(task)).await?;
+    let blobs: Box<dyn Iterator<Item = (&Blob, &Part)> + std::marker::Send> = Box::new(blobs_of_task(task));
+    let loaded = load(server, &terms(server, head, &task.tenant), blobs).await?;
     let contents = |blob: &Blob, part: &Part| loaded.of(blob, part);
     let mut w = ProtoWriter::with_contents(super::encoded_size(task), &contents);
     wire.task(&mut w, task, &TaskView::WHOLE, None);
