@@ -342,7 +342,8 @@ mod tests {
         fn walk(value: &Value, name: &str, found: &mut Vec<String>) {
             if let Value::Object(members) = value {
                 let says = members.get("description").and_then(Value::as_str).unwrap_or_default().replace('\n', " ");
-                if says.contains("env:NAME") && says.contains("file:PATH") {
+                let is_switch = members.get("type").is_some_and(|kind| kind == "boolean");
+                if !is_switch && says.contains("env:NAME") && says.contains("file:PATH") {
                     found.push(name.to_owned());
                 }
                 for (key, member) in members {
