@@ -36,6 +36,11 @@ impl Shared {
     /// Counts committed events for the metrics, and notes the change of their task.
     pub(crate) fn count(&self, task: &Task, events: &[Event]) {
         self.feed.note(task);
+        self.count_events(events);
+    }
+
+    /// Counts committed events for the metrics.
+    pub(crate) fn count_events(&self, events: &[Event]) {
         use std::sync::atomic::Ordering::Relaxed;
         self.stats.events.fetch_add(events.len() as u64, Relaxed);
         for event in events {

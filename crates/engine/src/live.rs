@@ -433,12 +433,13 @@ impl Live {
     fn appended(&self, shared: &Shared, own: Tried) -> Result<Arc<Task>, AppendError> {
         let Tried { mut events, timers, push } = own;
         shared.alarm.set(&timers);
+        shared.count_events(&events);
         // Events in doubt may have been read from the store meanwhile.
-        let before = self.snapshot().map_err(AppendError::Fault)?;
-        shared.count(&before, &events);
-        let known = before.seq();
+        let known = self.snapshot().map_err(AppendError::Fault)?.seq();
         events.retain(|event| event.seq > known);
         let task = self.absorb(shared, events).map_err(AppendError::Fault)?;
+        // Now that it can be read.
+        shared.feed.note(&task);
         if task.core.is_settled() {
             shared.orphans.settled(&task);
         }
