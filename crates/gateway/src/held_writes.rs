@@ -27,10 +27,12 @@ struct Held<S> {
     waiting: Vec<u8>,
     /// How much of `waiting` has been written.
     written: usize,
+    /// Whether written bytes may still be in a buffer of `inner`, such as that of a TLS session.
+    is_unflushed: bool,
 }
 
 pub(crate) fn held<S>(inner: S) -> (HeldWrites<S>, WriteOutlet<S>) {
-    let shared = Arc::new(Mutex::new(Held { inner, waiting: Vec::new(), written: 0 }));
+    let shared = Arc::new(Mutex::new(Held { inner, waiting: Vec::new(), written: 0, is_unflushed: false }));
     (HeldWrites(shared.clone()), WriteOutlet(shared))
 }
 
@@ -38,6 +40,7 @@ impl<S: AsyncWrite + Unpin> Held<S> {
     /// Writes what waits. A silent connection keeps no buffer.
     fn poll_out(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.written < self.waiting.len() {
+            self.is_unflushed = true;
             let count = ready!(Pin::new(&mut self.inner).poll_write(cx, &self.waiting[self.written..]))?;
             if count == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
@@ -45,18 +48,17 @@ impl<S: AsyncWrite + Unpin> Held<S> {
             self.written += count;
         }
         (self.waiting, self.written) = (Vec::new(), 0);
-        // Under TLS the bytes may still be in the buffer of the session.
-        Pin::new(&mut self.inner).poll_flush(cx)
+        if self.is_unflushed {
+            ready!(Pin::new(&mut self.inner).poll_flush(cx))?;
+            self.is_unflushed = false;
+        }
+        Poll::Ready(Ok(()))
     }
 }
 
 impl<S: AsyncWrite + Unpin> WriteOutlet<S> {
     pub(crate) fn poll_out(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let mut held = self.0.lock();
-        if held.waiting.is_empty() {
-            return Poll::Ready(Ok(()));
-        }
-        held.poll_out(cx)
+        self.0.lock().poll_out(cx)
     }
 }
 
@@ -83,6 +85,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for HeldWrites<S> {
             ready!(held.poll_out(cx))?;
         }
         if size > HELD {
+            held.is_unflushed = true;
             return Pin::new(&mut held.inner).poll_write_vectored(cx, bufs);
         }
         bufs.iter().for_each(|buf| held.waiting.extend_from_slice(buf));
@@ -154,6 +157,48 @@ mod tests {
         let (read, written) = tokio::join!(reading, poll_fn(|cx| outlet.poll_out(cx)));
         written.unwrap();
         assert!(read == sent, "{} bytes", sent.len());
+    }
+
+    /// Takes every write into a buffer of its own, which a flush empties at the second try, as a TLS session does while the
+    /// socket is full.
+    #[derive(Default)]
+    struct Session {
+        buffered: Vec<u8>,
+        sent: Vec<u8>,
+        tries: usize,
+    }
+
+    impl AsyncWrite for Session {
+        fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+            self.buffered.extend_from_slice(buf);
+            Poll::Ready(Ok(buf.len()))
+        }
+
+        fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+            self.tries += 1;
+            if !self.tries.is_multiple_of(2) {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            let buffered = std::mem::take(&mut self.buffered);
+            self.sent.extend(buffered);
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_flush_that_has_to_wait_is_tried_again() {
+        for size in [10, HELD + 1] {
+            let (mut stream, outlet) = held(Session::default());
+            stream.write_all(&vec![b'x'; size]).await.unwrap();
+            assert!(futures_util::poll!(std::pin::pin!(poll_fn(|cx| outlet.poll_out(cx)))).is_pending());
+            poll_fn(|cx| outlet.poll_out(cx)).await.unwrap();
+            assert_eq!(stream.0.lock().inner.sent.len(), size);
+        }
     }
 
     #[tokio::test]
