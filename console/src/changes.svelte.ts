@@ -6,6 +6,7 @@ const AGAIN_MS = 5_000;
 /** Between two readings of a view; slow readings are repeated less often, so that the page costs the server little. */
 const PAUSE_MS = 200;
 const PAUSE_SHARE = 40;
+const LONGEST_PAUSE_MS = 5_000;
 
 let isLive = $state(false);
 let source: EventSource | null = null;
@@ -60,7 +61,7 @@ export function readOnChange(read: () => Promise<void>): void {
         isWanted = false;
         const began = performance.now();
         await read();
-        await pause(Math.max(PAUSE_MS, PAUSE_SHARE * (performance.now() - began)));
+        await pause(Math.min(LONGEST_PAUSE_MS, Math.max(PAUSE_MS, PAUSE_SHARE * (performance.now() - began))));
       }
       isBusy = false;
     }

@@ -80,7 +80,7 @@ impl ChangeFeed {
         }
     }
 
-    /// Notes a commit of another process.
+    /// Notes a change of a task that is not at hand, such as by another process.
     pub(crate) fn note_elsewhere(&self, task: TaskId) {
         if self.watchers.load(Ordering::Relaxed) != 0 {
             self.add(ChangedTask { task, about: None });
@@ -100,8 +100,8 @@ impl ChangeFeed {
     }
 
     fn enter(&self, after: Option<ChangeCursor>) -> WatcherPlace {
-        let was_watched = self.watchers.fetch_add(1, Ordering::SeqCst) != 0;
         let mut kept = self.kept.lock();
+        let was_watched = self.watchers.fetch_add(1, Ordering::SeqCst) != 0;
         if !was_watched {
             // Nothing was noted meanwhile.
             kept.changes.clear();

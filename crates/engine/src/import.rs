@@ -78,7 +78,10 @@ impl Engine {
                 ..Commit::default()
             };
             match commit_new(&self.shared, id, commit).await? {
-                Outcome::Done => Ok(Import::Stored(id)),
+                Outcome::Done => {
+                    self.shared.feed.note_elsewhere(id);
+                    Ok(Import::Stored(id))
+                }
                 Outcome::Conflict(Conflict::Alias(Some(known))) => Ok(Import::Known(known)),
                 Outcome::Conflict(met) => Err(Fault::internal(format!("an import met a conflict: {met:?}"))),
                 Outcome::Refused(trouble) | Outcome::Unknown(trouble) => Err(troubled(trouble)),

@@ -181,6 +181,9 @@ pub(crate) async fn sweep(shared: Arc<Shared>) {
         let full = match shared.store.purge(before, keys_before, SWEEP).await {
             Ok(gone) => {
                 shared.removed.fetch_add(gone, Ordering::Relaxed);
+                if gone > 0 {
+                    shared.feed.note_missed();
+                }
                 gone >= SWEEP as u64
             }
             Err(trouble) => {

@@ -161,7 +161,8 @@ pub(super) async fn show(context: &ApiContext<'_>) -> Result<Response, ApiProble
     let permit = throttle.map(|throttle| throttle.stream(&context.caller.known, context.http.address)).transpose()?;
     let looks = engine.store().is_shared();
     let newest = if looks { filter.newest().await? } else { None };
-    let feed = ChangeEvents { filter, watcher, pending: None, due: Instant::now(), looks, newest };
+    let due = Instant::now();
+    let feed = ChangeEvents { filter, watcher, pending: None, due, looks, look_at: due + LOOK, newest };
     let heartbeat = Duration::from_millis(server.settings.heartbeat_ms);
     let stream = EventStream::new(feed, server.metrics.streams.clone()).heartbeat(heartbeat, sse::HEARTBEAT);
     Ok(stream.permits([permit.flatten(), None]).respond())
@@ -176,6 +177,7 @@ struct ChangeEvents {
     due: Instant,
     /// Looks for new tasks of other processes; the newest known one.
     looks: bool,
+    look_at: Instant,
     newest: Option<TaskId>,
 }
 
@@ -186,17 +188,23 @@ impl ChangeEvents {
             return self.watcher.changed().await;
         }
         loop {
+            // Due looks come first, so that changes here, however many, do not put them off.
             tokio::select! {
-                goes_on = self.watcher.changed() => return goes_on,
-                () = tokio::time::sleep(LOOK) => match self.filter.newest().await {
-                    Ok(newest) if newest != self.newest => {
-                        self.newest = newest;
-                        self.pending = Some(ChangedTasks { changes: Vec::new(), missed: true });
-                        return true;
+                biased;
+                () = tokio::time::sleep_until(self.look_at) => {
+                    let newest = self.filter.newest().await;
+                    self.look_at = Instant::now() + LOOK;
+                    match newest {
+                        Ok(newest) if newest != self.newest => {
+                            self.newest = newest;
+                            self.pending = Some(ChangedTasks { changes: Vec::new(), missed: true });
+                            return true;
+                        }
+                        Ok(_) => {}
+                        Err(fault) => tracing::debug!("new tasks could not be looked for: {fault}"),
                     }
-                    Ok(_) => {}
-                    Err(fault) => tracing::debug!("new tasks could not be looked for: {fault}"),
-                },
+                }
+                goes_on = self.watcher.changed() => return goes_on,
             }
         }
     }
