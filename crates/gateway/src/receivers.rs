@@ -25,6 +25,8 @@ use crate::fronts::{self, Gate};
 use crate::{GatewayVersion, auth, intake};
 
 const PATH: &str = "/hooks/";
+/// Such a path in the log, without its token.
+pub(crate) const SHOWN: &str = "/hooks/…";
 /// Most receivers of one tenant; the oldest ends for a new one.
 const OF_TENANT: usize = 8;
 /// Most receivers of all tenants.
@@ -185,8 +187,7 @@ pub(crate) async fn answer(
     body: Incoming,
     log: &mut RequestLog,
 ) -> Response {
-    // The token is no text for the log.
-    (log.operation, log.path) = ("receiver", Some(format!("{PATH}…")));
+    log.operation = "receiver";
     let missing = || text(StatusCode::NOT_FOUND, "there is no such receiver; it ends an hour after it was made\n");
     if !door.receivers.knows(token) {
         return missing();

@@ -88,7 +88,7 @@ pub(crate) async fn respond(
     server.metrics.count(log.operation, if failed { RequestOutcome::Fault } else { RequestOutcome::Ok }, micros);
     server.log.request(&RequestLine {
         method: head.method.as_str(),
-        path: log.path.as_deref().unwrap_or(head.uri.path()),
+        path: log.path.as_deref().unwrap_or(shown_path(&head)),
         status: status.as_u16(),
         micros,
         operation: log.operation,
@@ -217,6 +217,12 @@ async fn dispatch(
     }
 }
 
+/// The path of a request for the log. The token of a receiver is a secret.
+fn shown_path(head: &http::request::Parts) -> &str {
+    let path = head.uri.path();
+    if receivers::below(path).is_some() { receivers::SHOWN } else { path }
+}
+
 /// The answer to a request whose handler panicked: in the caller's own protocol, if it can be written without another
 /// panic. [`crate::panics`] logs and counts the panic.
 async fn panicked(
@@ -226,7 +232,7 @@ async fn panicked(
     log: &mut RequestLog,
 ) -> Response {
     let message = format!("Internal error; tell the operator of this server that it was request {request_id}");
-    tracing::error!(request_id, path = head.uri.path(), "a request was answered with 500: its handling panicked");
+    tracing::error!(request_id, path = shown_path(head), "a request was answered with 500: its handling panicked");
     let fault = Fault::new(Kind::Internal, message.clone());
     let said = AssertUnwindSafe(async {
         if let Some(response) = fronts::grpc::refused(head, &fault, log) {

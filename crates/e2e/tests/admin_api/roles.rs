@@ -71,7 +71,7 @@ const ROWS: &[Row] = &[
         200,
     ),
     ("GET", "/agents/{name}/cards", About::Own, 0, None, 200),
-    ("GET", "/agents/{name}/drift", About::Own, 1, None, 200),
+    ("GET", "/agents/{name}/drift", About::Server, 1, None, 200),
     ("POST", "/agents/{name}:test", About::Own, 1, None, 200),
     ("GET", "/deliveries", About::Own, 0, None, 200),
     ("GET", "/keys", About::Own, 2, None, 200),

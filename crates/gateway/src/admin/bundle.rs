@@ -233,7 +233,10 @@ pub(super) async fn import(context: &AdminContext<'_>, text: &str) -> Result<Val
     }
     let log = copy_of(context.engine.new_task_id(), &bundle, events)?;
     match context.engine.import(ImportedTask { log, key }).await? {
-        Import::Stored(id) => Ok(json!({ "id": id.to_string(), "of": origin.to_string() })),
+        Import::Stored(id) => {
+            context.changed("tasks", "imported", json!({ "task": id.to_string(), "of": origin.to_string() }));
+            Ok(json!({ "id": id.to_string(), "of": origin.to_string() }))
+        }
         Import::Known(id) => Err(refused(format!("this task was imported already, as {id}"))),
     }
 }

@@ -13,6 +13,12 @@ use serde_json::{Value, json};
 use super::{Requester, audit};
 use crate::auth::{self, Callers, hash};
 
+/// A key is good for a hundred years at most.
+const LONGEST_MS: u64 = 36_525 * 86_400_000;
+/// The most scopes of a key, and the longest: its line in the audit log stays short.
+const SCOPES: usize = 100;
+const SCOPE: usize = 256;
+
 /// The properties of a new key.
 pub(super) struct NewKeyRequest {
     pub(super) name: String,
@@ -27,6 +33,12 @@ pub(super) async fn create(engine: &Engine, wish: NewKeyRequest) -> Result<(Acce
         if text.is_empty() || text.len() > 128 || text.chars().any(char::is_control) {
             return Err(bad(what));
         }
+    }
+    if wish.scopes.len() > SCOPES || wish.scopes.iter().any(|scope| scope.len() > SCOPE) {
+        return Err(Fault::params("scopes", format!("a key has at most {SCOPES} scopes of at most {SCOPE} bytes")));
+    }
+    if wish.expires_in_ms.is_some_and(|ms| ms > LONGEST_MS) {
+        return Err(Fault::params("expires_in_ms", format!("must be at most {LONGEST_MS}")));
     }
     if auth::is_reserved(&wish.name) {
         return Err(Fault::params("name", auth::reserved(&wish.name)));

@@ -79,7 +79,7 @@ async fn check(server: &GatewayVersion, place: &CallScope, send: &Send, operator
 }
 
 /// The extensions that an agent requires of every message.
-fn required_extensions(server: &GatewayVersion, agent: &str) -> Vec<String> {
+pub(crate) fn required_extensions(server: &GatewayVersion, agent: &str) -> Vec<String> {
     let Some(profile) = server.engine.profile(agent) else { return Vec::new() };
     profile.extensions.iter().filter(|extension| extension.required).map(|extension| extension.uri.clone()).collect()
 }

@@ -189,7 +189,7 @@ pub struct RunningGateway<'a> {
 
 impl AdminContext<'_> {
     /// The tenant that the command is limited to.
-    pub(crate) fn tenant(&self) -> Option<&str> {
+    pub fn tenant(&self) -> Option<&str> {
         self.requester.filter(|requester| !requester.all_tenants).map(|requester| requester.tenant)
     }
 

@@ -16,6 +16,7 @@ use web::body::Response;
 
 use super::problem::ApiProblem;
 use super::{ApiContext, ok};
+use crate::admin::messages::required_extensions;
 use crate::mounts::{CARD, MountedAgent};
 use crate::settings::CardForm;
 
@@ -212,14 +213,22 @@ pub(super) async fn test(context: &ApiContext<'_>) -> Result<Response, ApiProble
         references: Vec::new(),
     };
     let wait = Wait::Rest { max_ms: Some(TEST_WAITS.as_millis() as u64) };
-    let send = Send { wait, ..Send::new(message) };
+    let extensions = required_extensions(server, &mounted.agent);
+    let send = Send { wait, extensions, ..Send::new(message) };
     if let Some(guard) = &mounted.send_guard {
         guard.admit(&server.engine, &place, &send, Some(known)).await?;
     }
     let began = Instant::now();
-    let sent = server.engine.send(&place, send).await;
+    let line = serde_json::json!({ "agent": &*mounted.agent, "tenant": &*tenant });
+    let sent = context.change(move |admin| {
+        Box::pin(async move {
+            let sent = admin.engine.send(&place, send).await;
+            admin.changed("agents", "tested", line);
+            Ok(sent)
+        })
+    });
+    let sent = sent.await?;
     let took_ms = began.elapsed().as_millis() as u64;
-    context.admin().changed("agents", "tested", serde_json::json!({ "agent": &*mounted.agent, "tenant": &*tenant }));
     let excerpt = |text: String| Some(text.chars().take(EXCERPT).collect::<String>()).filter(|text| !text.is_empty());
     let empty = ApiAgentTest { task: None, state: None, answer: None, took_ms, refused: None };
     ok(&match sent {

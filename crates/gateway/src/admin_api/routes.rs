@@ -416,7 +416,8 @@ pub(super) static ROUTES: &[ApiRoute] = &[
         json::<agent_checks::ApiDrift>(),
         |context| Box::pin(agent_checks::drift(context)),
     )
-    .by_operator(),
+    .by_operator()
+    .about_server(),
     ApiRoute::post(
         "/agents/{name}:test",
         "Sends the agent a harmless message, and answers how it took it",

@@ -25,6 +25,8 @@ use crate::scopes::ADMIN;
 
 /// Most sessions at a time; the one that ends next makes room for a new one.
 const SESSIONS: usize = 1_000;
+/// Most sessions of one key or person.
+const SESSIONS_OF_ONE: usize = 20;
 const LIFETIME: Duration = Duration::from_secs(12 * 3_600);
 /// The caller of a session that began with the printed link.
 const LINKED: &str = "console";
@@ -165,9 +167,12 @@ impl Held {
     ) -> Result<NewSession, Fault> {
         let (value, csrf) = (drawn::<32>()?, drawn::<32>()?);
         self.drop_ended();
-        while self.sessions.len() >= SESSIONS {
-            let oldest = self.sessions.iter().min_by_key(|(_, session)| session.ends).map(|(hash, _)| *hash);
-            self.sessions.remove(&oldest.unwrap_or_default());
+        let is_own = |session: &Session| session.holder.is(&holder);
+        if self.sessions.values().filter(|session| is_own(session)).count() >= SESSIONS_OF_ONE {
+            self.drop_first(is_own);
+        }
+        if self.sessions.len() >= SESSIONS {
+            self.drop_first(|_| true);
         }
         // A browser that signs in again has one session.
         if let Some(before) = cookie(head) {
@@ -178,9 +183,27 @@ impl Held {
         Ok(NewSession { caller, cookie: set_cookie(head, is_https, &value, lifetime), csrf })
     }
 
+    /// Ends the session of these that would end first.
+    fn drop_first(&mut self, is_meant: impl Fn(&Session) -> bool) {
+        let meant = self.sessions.iter().filter(|(_, session)| is_meant(session));
+        let first = meant.min_by_key(|(_, session)| session.ends).map(|(hash, _)| *hash);
+        self.sessions.remove(&first.unwrap_or_default());
+    }
+
     fn drop_ended(&mut self) {
         let now = Instant::now();
         self.sessions.retain(|_, session| now < session.ends);
+    }
+}
+
+impl Holder {
+    fn is(&self, other: &Holder) -> bool {
+        match (self, other) {
+            (Holder::Key(one), Holder::Key(other)) => one == other,
+            (Holder::Person(one, _), Holder::Person(other, _)) => one.name == other.name,
+            (Holder::Link, Holder::Link) => true,
+            (Holder::Key(_) | Holder::Person(..) | Holder::Link, _) => false,
+        }
     }
 }
 
@@ -321,13 +344,22 @@ mod tests {
     #[test]
     fn sessions_are_bounded_and_the_oldest_ends() {
         let (sessions, callers, plain) = (Sessions::default(), callers(), head(&[]));
+        let count = || sessions.0.lock().sessions.len();
         let begun = |_| sessions.begin_by_link(&plain, false, &sessions.link().unwrap()).unwrap().unwrap();
-        let all: Vec<NewSession> = (0..=SESSIONS).map(begun).collect();
         let is_open = |one: &NewSession| {
             let pair = one.cookie.split(';').next().unwrap();
             sessions.of(&callers, &head(&[("cookie", pair)])).is_some()
         };
-        assert!(!is_open(&all[0]) && is_open(&all[1]) && is_open(&all[SESSIONS]));
-        assert_eq!(sessions.0.lock().sessions.len(), SESSIONS);
+        // One who begins many ends its own.
+        let own: Vec<NewSession> = (0..=SESSIONS_OF_ONE).map(begun).collect();
+        assert!(!is_open(&own[0]) && is_open(&own[1]) && is_open(&own[SESSIONS_OF_ONE]));
+        assert_eq!(count(), SESSIONS_OF_ONE);
+        // Of all, the oldest ends.
+        for number in SESSIONS_OF_ONE..=SESSIONS {
+            let key = auth::hash(&number.to_string());
+            sessions.begin_by_key(linked(), key, &plain, false).unwrap();
+        }
+        assert!(!is_open(&own[1]) && is_open(&own[2]));
+        assert_eq!(count(), SESSIONS);
     }
 }

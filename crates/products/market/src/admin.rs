@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::MarketService;
+use crate::api::begin_check;
 use gateway::admin::{AdminCommand, AdminContext, AdminRequest, ApiRole, CommandAccess, RedactedText, wrong_arguments};
 
 /// Maximum number of reported differences.
@@ -138,7 +139,10 @@ async fn perform(context: &AdminContext<'_>, arguments: Value) -> Result<Value, 
             let account = account(&market.config().tenant, &name)?;
             statement(market, &account, context.rows(limit)?).await.map_err(fault_of)
         }
-        MarketOperation::Verify => market.verify().await.map(|report| verified(&report)).map_err(fault_of),
+        MarketOperation::Verify => {
+            let _running = context.requester.map(|_| begin_check()).transpose()?;
+            market.verify().await.map(|report| verified(&report)).map_err(fault_of)
+        }
     }
 }
 

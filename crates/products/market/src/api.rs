@@ -15,7 +15,7 @@ use market_rules::{Capability, Transaction};
 use model::{Fault, Kind, Task};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, MutexGuard};
 use web::body::Response;
 use web::openapi::{ParamKind, QueryParam};
 
@@ -355,10 +355,15 @@ async fn escrow(context: &ApiContext<'_>) -> Result<Response, ApiProblem> {
     })
 }
 
+/// The right to check the ledger for a caller of the admin API.
+pub(crate) fn begin_check() -> Result<MutexGuard<'static, ()>, Fault> {
+    let busy = |_| Fault::new(Kind::Unavailable, "a check runs already; ask again when it is done").retry_after(5);
+    CHECKS.try_lock().map_err(busy)
+}
+
 async fn verify(context: &ApiContext<'_>) -> Result<Response, ApiProblem> {
     let market = market(context).ok_or_else(|| ApiProblem::missing("this server has no market"))?;
-    let busy = |_| Fault::new(Kind::Unavailable, "a check runs already; ask again when it is done").retry_after(5);
-    let _running = CHECKS.try_lock().map_err(busy)?;
+    let _running = begin_check()?;
     let report = market.verify().await.map_err(refused)?;
     let shown: Verified = serde_json::from_value(verified(&report)).map_err(Fault::internal)?;
     ok(&shown)

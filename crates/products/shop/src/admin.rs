@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use shop_rules::import::CatalogueFormat;
 use shop_rules::site::SiteDraft;
 use shop_rules::{Site, Slug};
+use tokio::sync::Mutex;
 
 use super::ShopService;
 use crate::oauth::{ApiKeySummary, ClientSummary, GrantSummary, NewWorkspaceKey, Oauth};
@@ -18,6 +19,9 @@ use gateway::admin::{AdminCommand, AdminContext, AdminRequest, ApiRole, CommandA
 
 /// Most differences, clients or grants in a response.
 const MAX_LISTED: usize = 1_000;
+
+/// The check reads all orders and entries into memory, so that callers of the admin API run one at a time.
+static CHECKS: Mutex<()> = Mutex::const_new(());
 
 pub static COMMANDS: [AdminCommand; 1] = [AdminCommand {
     name: "shop",
@@ -199,7 +203,12 @@ async fn perform(context: &AdminContext<'_>, arguments: Value) -> Result<Value, 
             context.audit("shop", with(&shown, "grant removed"));
             Ok(shown)
         }
-        ShopOperation::Verify => shop.verify().await.map(|report| verified(&report)).map_err(operator_fault),
+        ShopOperation::Verify => {
+            let busy =
+                |_| Fault::new(Kind::Unavailable, "a check runs already; ask again when it is done").retry_after(5);
+            let _running = context.requester.map(|_| CHECKS.try_lock().map_err(busy)).transpose()?;
+            shop.verify().await.map(|report| verified(&report)).map_err(operator_fault)
+        }
     }
 }
 

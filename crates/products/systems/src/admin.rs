@@ -66,7 +66,16 @@ const PAGE: u32 = 100;
 async fn graph(context: &AdminContext<'_>, arguments: Value) -> Result<Value, Fault> {
     let GraphArguments { system, task } = serde_json::from_value(arguments).map_err(wrong_arguments)?;
     let (engine, system, task) = (context.engine, system.as_str(), task.as_deref());
-    let agents = engine.agents();
+    let mut agents = engine.agents();
+    // A caller of one tenant sees the systems of every tenant and its own.
+    if let (Some(own), Some(running)) = (context.tenant(), context.running) {
+        let server = running.serving.now();
+        let is_seen = |tenant: Option<&str>| tenant.is_none_or(|tenant| tenant == own);
+        agents.retain(|agent| {
+            let mounted = server.mounts.agent(&agent.profile().name).filter(|mounted| !mounted.retired);
+            mounted.is_some_and(|mounted| is_seen(mounted.tenant.as_deref()))
+        });
+    }
     let agent = find(&agents, system)?;
     let diagram = match task {
         None => agent.picture(None),
