@@ -132,7 +132,7 @@ fn a_card_elsewhere_is_compared_with_the_one_that_was_taken_up() {
         far.url()
     );
     let server = Server::options().config(&config).env("FAR", "far-secret-77aa").start();
-    let operator = Api::made(&server, "north", &["operator"]);
+    let operator = Api::made(&server, "north", &["operator", "all-tenants"]);
     let same = operator.get("/agents/near/drift");
     assert_eq!(
         (&same["remote"], &same["differences"], &same["trouble"]),
